@@ -1,0 +1,42 @@
+# Every target sets up what it needs first; nothing is done twice.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup sim test lint format lock clean distclean
+
+PYTHON_FILES := src launch scripts benchmarks
+ACTIVATE := source env.sh
+
+# `make sim seed=2 headless:=false` is not make's language, `make sim seed=2 headless=false` is: pass such variables on.
+LAUNCH_ARGUMENTS = $(foreach name,$(filter-out ARGS,$(COMMAND_LINE_VARIABLES)),$(name):='$($(name))')
+COMMAND_LINE_VARIABLES = $(foreach name,$(.VARIABLES),$(if $(filter command,$(subst command line,command,$(origin $(name)))),$(name)))
+
+help: ## show the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: ## install what is missing, make .venv, build the workspace
+	@scripts/setup.sh
+
+sim: setup ## calibrate in the simulated world; arguments: make sim seed=2, or ARGS="seed:=2"
+	@$(ACTIVATE); exec cue launch sim_world.launch.py headless:=true $(LAUNCH_ARGUMENTS) $(ARGS)
+
+test: setup ## run the default tests; ARGS="-k table" chooses
+	@$(ACTIVATE); exec python -m pytest $(ARGS)
+
+lint: setup ## check style, types and the project's own rules
+	@$(ACTIVATE); files=($$(ls -d $(PYTHON_FILES) 2>/dev/null)); \
+	ruff check "$${files[@]}"; ruff format --check "$${files[@]}"; mypy; \
+	for check in scripts/check_*.py; do if [[ -e $$check ]]; then python "$$check"; fi; done
+
+format: setup ## put the Python files into shape
+	@$(ACTIVATE); files=($$(ls -d $(PYTHON_FILES) 2>/dev/null)); \
+	ruff check --fix --select I "$${files[@]}"; ruff format "$${files[@]}"
+
+lock: setup ## resolve requirements*.in into requirements.lock anew (needs the registry)
+	@scripts/lock.sh
+
+clean: ## remove what was built, keep .venv and runs/
+	@rm -rf build install log .mypy_cache .pytest_cache .ruff_cache
+
+distclean: clean ## remove .venv too; runs/ stays
+	@rm -rf .venv
