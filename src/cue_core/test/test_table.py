@@ -1,0 +1,79 @@
+"""Geometry of the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cue_core import CueError, TableModel
+from cue_core.errors import FileFormatError, OutOfRangeError
+
+
+def test_cushions_enclose_the_playing_area_on_their_left(table: TableModel) -> None:
+    for cushion in table.cushions:
+        middle = (cushion.start + cushion.end) / 2
+        assert cushion.normal @ (np.zeros(2) - middle) > 0, cushion.name
+        assert np.isclose(np.linalg.norm(cushion.normal), 1)
+
+
+def test_jaw_tips_of_neighbouring_cushions_are_a_mouth_apart(table: TableModel) -> None:
+    cushions = table.cushions
+    gaps = [float(np.linalg.norm(cushions[(i + 1) % 6].start - c.end)) for i, c in enumerate(cushions)]
+    assert np.allclose(sorted(gaps), [table.corner_mouth] * 4 + [table.side_mouth] * 2)
+
+
+def test_drop_edge_lies_a_shelf_behind_the_mouth(table: TableModel) -> None:
+    for pocket in table.pockets:
+        ends = [p for c in table.cushions for p in (c.start, c.end)]
+        ends.sort(key=lambda p: float(np.linalg.norm(p - pocket.position)))
+        mouth = (ends[0] + ends[1]) / 2
+        shelf = table.side_shelf if pocket.name.startswith("side") else table.corner_shelf
+        assert np.isclose(np.linalg.norm(pocket.position - mouth), pocket.radius + shelf), pocket.name
+
+
+def test_names_follow_the_compass(table: TableModel) -> None:
+    places = {p.name: p.position for p in table.pockets}
+    assert np.all(places["corner_ne"] > 0) and np.all(places["corner_sw"] < 0)
+    assert places["side_n"][1] > 0 > places["side_s"][1]
+
+
+def test_ball_meets_the_nose_before_its_centre_is_a_radius_away(table: TableModel) -> None:
+    rise = table.nose_height - table.ball_radius
+    assert np.isclose(table.ball_stop**2 + rise**2, table.ball_radius**2)
+    assert table.inside(np.array([0.529 - table.ball_stop, 0.0]))
+    assert not table.inside(np.array([0.531 - table.ball_stop, 0.0]))
+
+
+def test_plain_data_round_trip(table: TableModel) -> None:
+    assert TableModel.from_dict(table.to_dict()) == table
+
+
+@pytest.mark.parametrize(
+    "field, value", [("length", -1), ("width", float("nan")), ("nose_height", 0.2), ("ball_mass", "x")]
+)
+def test_bad_values_are_refused_by_name(table: TableModel, field: str, value: object) -> None:
+    with pytest.raises(OutOfRangeError, match=f"{field} is .*allowed"):
+        replace(table, **{field: value})  # type: ignore[arg-type]
+
+
+def test_unknown_and_missing_keys_are_named(table: TableModel) -> None:
+    data = table.to_dict()
+    with pytest.raises(FileFormatError, match=r"unknown key lenght; allowed are .*length"):
+        TableModel.from_dict({**data, "lenght": 1})
+    del data["width"]
+    with pytest.raises(FileFormatError, match="lacks width"):
+        TableModel.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "text, problem", [(None, "no such file"), ("[1, 2]", "needs a mapping"), ("a: [", "not valid YAML")]
+)
+def test_bad_files_give_one_line(tmp_path, text: str | None, problem: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "table.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(CueError, match=problem) as caught:
+        TableModel.load(path)
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
