@@ -20,6 +20,8 @@ RECORDS = _profile(64, latched=True)
 """Shot records: reliable, the newest 64 also for late subscribers."""
 STATES = _profile(512)
 """Ball states and joint states: reliable, deep enough for one shot."""
+STATES_LATCHED = _profile(512, latched=True)
+"""The same, published so that a node that starts while the clock stands still has the newest ones at once."""
 IMAGES_LOCKSTEP = _profile(4)
 """Images of the simulated camera: none may be lost."""
 IMAGES_LIVE = _profile(2, reliable=False)
