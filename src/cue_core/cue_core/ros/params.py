@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
@@ -10,18 +10,11 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 
 from cue_core.errors import CueError
+from cue_core.settings import setting
+
+__all__ = ["declare", "setting"]
 
 Config = TypeVar("Config")
-
-
-def setting(
-    default: Any, description: str, unit: str = "1", low: float | None = None, high: float | None = None
-) -> Any:
-    """Return a dataclass field that is also a ROS parameter: default, description, unit and bounds in one place."""
-    metadata = {"description": description, "unit": unit, "low": low, "high": high}
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 def _descriptor(item: Field[Any], default: Any) -> ParameterDescriptor:
