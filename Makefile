@@ -7,9 +7,9 @@ SHELL := /bin/bash
 PYTHON_FILES := src launch scripts benchmarks
 ACTIVATE := source env.sh
 
-# `make sim seed=2 headless:=false` is not make's language, `make sim seed=2 headless=false` is: pass such variables on.
-LAUNCH_ARGUMENTS = $(foreach name,$(filter-out ARGS,$(COMMAND_LINE_VARIABLES)),$(name):='$($(name))')
-COMMAND_LINE_VARIABLES = $(foreach name,$(.VARIABLES),$(if $(filter command,$(subst command line,command,$(origin $(name)))),$(name)))
+# Variables on make's command line become launch arguments: `make sim seed=2` launches with seed:=2.
+GIVEN = $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
+LAUNCH_ARGUMENTS = $(foreach name,$(filter-out ARGS,$(GIVEN)),$(name):='$($(name))')
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -18,7 +18,7 @@ setup: ## install what is missing, make .venv, build the workspace
 	@scripts/setup.sh
 
 sim: setup ## calibrate in the simulated world; arguments: make sim seed=2, or ARGS="seed:=2"
-	@$(ACTIVATE); exec cue launch sim_world.launch.py headless:=true $(LAUNCH_ARGUMENTS) $(ARGS)
+	@$(ACTIVATE); exec cue launch sim_world.launch.py $(if $(filter headless,$(GIVEN)),,headless:=true) $(LAUNCH_ARGUMENTS) $(ARGS)
 
 test: setup ## run the default tests; ARGS="-k table" chooses
 	@$(ACTIVATE); exec python -m pytest $(ARGS)

@@ -21,7 +21,8 @@ missing_packages() {
   # The software renderer behind EGL, where no graphics driver brings another.
   [[ -n $(find /usr/share/glvnd/egl_vendor.d /etc/glvnd/egl_vendor.d -name '*.json' -print -quit 2>/dev/null) ]] ||
     echo libegl-mesa0
-  [[ -n $(find /usr/lib -path '*/dri/swrast_dri.so' -print -quit -o -name 'libgallium-*.so' -print -quit 2>/dev/null) ]] ||
+  [[ -n $(find /usr/lib/x86_64-linux-gnu -maxdepth 2 '(' -path '*/dri/swrast_dri.so' -o -name 'libgallium-*.so' ')' \
+    -print -quit 2>/dev/null) ]] ||
     echo libgl1-mesa-dri
   if ! command -v "$python" >/dev/null; then
     printf '%s\n' python3 python3-venv python3-dev
@@ -33,7 +34,8 @@ import os
 import sys
 import sysconfig
 
-name = f"python3.{sys.version_info.minor}" if sys.prefix != "/usr" else "python3"
+is_default = os.path.realpath(sys.executable) == os.path.realpath("/usr/bin/python3")
+name = "python3" if is_default else f"python3.{sys.version_info.minor}"
 if importlib.util.find_spec("ensurepip") is None:
     print(f"{name}-venv")
 if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):

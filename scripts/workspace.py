@@ -31,7 +31,7 @@ WORKERS = "2"
 _LINKED_SUFFIXES = {".py", ".yaml", ".xml", ".rviz", ".md", ".json", ".txt", ".j2", ".svg", ".png", ".css"}
 # These shape the build though their suffix is among the linked ones.
 _BUILD_FILES = {"CMakeLists.txt", "package.xml"}
-_NO_SOURCES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+_NO_SOURCES = {"test", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
 class SetupError(Exception):
@@ -119,7 +119,7 @@ def environment_stamp(ros: Ros) -> str:
 
 
 def _source_files(folder: Path) -> list[Path]:
-    """Lists the files below a folder that belong to packages, sorted."""
+    """Lists the files below a folder that are built or installed, sorted."""
     found = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(set(folders) - _NO_SOURCES)
@@ -268,7 +268,7 @@ def colcon_build(ros: Ros, sources: Sequence[Path], build: Path, install: Path, 
         SetupError: A package failed to build; the whole log has been shown.
     """
     command = [VENV / "bin/colcon", "--log-base", log, "build", "--base-paths", *sources]
-    command += ["--build-base", build, "--install-base", install, "--merge-install", "--symlink-install"]
+    command += ["--build-base", build, "--install-base", install, "--merge-install", "--symlink-install", "--continue-on-error"]
     command += ["--parallel-workers", WORKERS, "--event-handlers", "console_cohesion+", "desktop_notification-"]
     command += ["--cmake-args", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF", "-Wno-dev"]
     command += [f"-DPython3_EXECUTABLE={VENV}/bin/python", f"-DPYTHON_EXECUTABLE={VENV}/bin/python"]
@@ -299,7 +299,8 @@ def make_environment(ros: Ros) -> None:
     """Makes the virtual environment anew."""
     say(f"making .venv ({'ROS 2 wheels' if ros.wheels else f'on ROS 2 {ros.distro}'}, a minute or so)")
     interpreter = os.path.realpath(sys.executable)  # also from within another virtual environment
-    shutil.rmtree(VENV, ignore_errors=True)
+    for folder in (VENV, ROOT / "build", INSTALL):  # what was built with the old one refers to it
+        shutil.rmtree(folder, ignore_errors=True)
     options = [] if ros.wheels else ["--system-site-packages"]
     run([interpreter, "-m", "venv", *options, VENV], "making the virtual environment")
     python = VENV / "bin/python"
@@ -329,6 +330,7 @@ def make_underlay(ros: Ros) -> None:
 
 def make_packages(ros: Ros) -> None:
     """Builds the project's own packages and writes the shell variables."""
+    write_shell_variables(ros)  # already now: env.sh should work where a package does not build
     if any((ROOT / "src").glob("*/package.xml")):
         say("building the packages of src/")
         known = INSTALL / ".built"
@@ -344,7 +346,7 @@ def make_packages(ros: Ros) -> None:
 
 def write_shell_variables(ros: Ros) -> None:
     """Writes the file that env.sh reads, so that a shell starts without running colcon's set-up scripts."""
-    overlays = [prefix for prefix in (INSTALL, UNDERLAY) if prefix.is_dir()]
+    overlays = [INSTALL, *([UNDERLAY] if UNDERLAY.is_dir() else [])]
     prefixes = [*overlays, *([VENV] if ros.wheels else [])]
     modules = [str(folder) for folder in map(python_folder, overlays) if folder]
     values = {
