@@ -1,0 +1,121 @@
+"""The ``cue`` command. Every subcommand imports what it needs only when it runs, so that the command starts at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from cue_core.errors import CueError
+
+USAGE_ERROR = 2
+"""Exit code of wrong arguments and of anything that cannot start as it was asked."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Say what is wrong in one line; argparse itself would print the usage as well."""
+        raise SystemExit(_fail(f"{message}; '{self.prog} --help' tells more"))
+
+
+def _fail(message: object) -> int:
+    print(f"cue: {' '.join(str(message).split())}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def _launch(options: argparse.Namespace) -> int:
+    from cue.launch_command import launch
+
+    return launch(options.file, options.arguments, show_args=options.show_args, dry_run=options.print)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from cue.doctor import run_checks
+
+    return run_checks(print, only=options.only)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from cue.commands import report
+
+    return report(options.run, print)
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from cue.commands import fit
+
+    return fit(options.shots, options.table, options.out, options.seed, print)
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from cue.commands import predict
+
+    return predict(options.run, options.shot, print)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from cue.commands import calibrate
+
+    return calibrate(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="cue", description="CUE calibrates the twin of a pool table by playing on it.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(run_command=run)
+        return command
+
+    launch = add("launch", _launch, "start a graph of processes: sim_world, real_table, rviz")
+    launch.add_argument("file", help="an installed launch file by name, or a path")
+    launch.add_argument("arguments", nargs="*", default=[], metavar="name:=value", help="launch arguments")
+    launch.add_argument("-s", "--show-args", action="store_true", help="show the launch file's arguments")
+    launch.add_argument("-p", "--print", action="store_true", help="print the processes without starting them")
+
+    doctor = add("doctor", _doctor, "check this machine and say what is wrong and what to do")
+    doctor.add_argument("only", nargs="*", default=[], metavar="CHECK", help="only these checks")
+
+    report = add("report", _report, "write the report of a run")
+    report.add_argument("run", help="run folder")
+
+    fit = add("fit", _fit, "fit the parameters to recorded shots")
+    fit.add_argument("shots", help="shots.jsonl of a run")
+    fit.add_argument("--table", default="small", help="name in config/tables, or a path (default: %(default)s)")
+    fit.add_argument("--out", default="", help="append the estimate to this file")
+    fit.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+
+    predict = add("predict", _predict, "predict recorded shots with the calibrated twin")
+    predict.add_argument("run", help="run folder")
+    predict.add_argument("shot", nargs="*", default=[], type=int, help="numbers of the shots, from 0 (default: all)")
+
+    calibrate = add("calibrate", _calibrate, "start a session in a running graph")
+    calibrate.add_argument("--instruction", default="Calibrate the twin of this table.", help="one sentence")
+    calibrate.add_argument("--shots", type=int, default=12, help="(default: %(default)s)")
+    calibrate.add_argument("--held-out-shots", type=int, default=5, help="(default: %(default)s)")
+    calibrate.add_argument("--namespace", default="", help="of the graph")
+    calibrate.add_argument("--run-dir", default="", help="the graph's run folder, for the report")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    try:
+        options, rest = _parser().parse_known_args(arguments)
+        # argparse takes `launch FILE -p name:=value` for an error; ros2 launch users write it that way.
+        stray = [word for word in rest if ":=" not in word or options.command != "launch"]
+        if stray:
+            return _fail(f"unrecognised argument {' '.join(stray)}; 'cue {options.command} --help' tells more")
+        if rest:
+            options.arguments = [*options.arguments, *rest]
+        return int(options.run_command(options))
+    except CueError as error:
+        return _fail(error)
+    except BrokenPipeError:  # `cue launch -s ... | head`
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
