@@ -61,7 +61,7 @@ class CalibrateClient:
     def __init__(self, node: Node, config: CalibrateConfig, display: ProgressDisplay) -> None:
         """Use ``node`` for the action, ``display`` for what the agent tells."""
         self._node, self._config, self._display = node, config, display
-        self._client = ActionClient(node, Calibrate, "calibrate")
+        self._client: Any = ActionClient(node, Calibrate, "calibrate")
         self._handle: Any = None
         self._heard = time.monotonic()
 

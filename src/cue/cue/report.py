@@ -1,0 +1,165 @@
+"""The report of a run: one self-contained HTML page."""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cue.report_data import RunData, finite, read_run
+from cue_core.errors import FileFormatError
+from cue_core.parameters import PARAMETERS
+
+_TEMPLATE = Path(__file__).resolve().parent / "templates" / "report.html.j2"
+_PACKAGES = ("mujoco", "numpy", "scipy", "cma", "opencv-python-headless", "mink")
+_SHOWN_VALUES = 160  # characters of a decision's numbers
+
+
+def write_report(run_dir: Path | str) -> Path:
+    """Write ``report.html`` into a run folder and return its path.
+
+    Raises:
+        FileFormatError: the run lacks a file, a file is malformed, or the report cannot be written.
+    """
+    run = read_run(run_dir)
+    target = run.folder / "report.html"
+    page = _render(run)
+    try:
+        partial = target.with_suffix(".part")
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, target)
+    except OSError as error:
+        raise FileFormatError(target, f"cannot be written: {error.strerror}") from None
+    return target
+
+
+def _render(run: RunData) -> str:
+    import jinja2
+
+    from cue.report_figures import error_figure, held_out_figure, parameter_figure
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    final = run.estimates[-1]
+    return template.render(
+        summary=run.summary,
+        table=run.table,
+        picture=_embedded_picture(run.folder / "table.png"),
+        figures={
+            "held_out": held_out_figure(run.table, run.held_out) if run.held_out else "",
+            "errors": error_figure(run.curve) if len(run.curve) > 1 else "",
+            "parameters": parameter_figure(final) if not final.frozen.all() else "",
+        },
+        headline=_headline(run),
+        parameters=_parameter_rows(run),
+        decisions=[_decision_row(d) for d in run.decisions],
+        shots=_shot_rows(run),
+        truth_error=_truth_error(run),
+        environment=_environment(),
+    )
+
+
+def _headline(run: RunData) -> list[dict[str, str]]:
+    held_out = run.summary.get("held_out", {})
+    rows = []
+    for key, name in (("rest_error_m", "rest position"), ("along_track_error_m", "along track")):
+        before, after = (finite(held_out.get(which, {}).get(key)) for which in ("unfitted", "calibrated"))
+        change = f"{100 * (after / before - 1):+.0f} %" if before > 0 and not math.isnan(after) else ""
+        rows.append({"name": name, "unfitted": _cm(before), "calibrated": _cm(after), "change": change})
+    return rows
+
+
+def _cm(metres: float) -> str:
+    return "–" if math.isnan(metres) else f"{100 * metres:.2f} cm"
+
+
+def _embedded_picture(path: Path) -> str:
+    try:
+        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+    except OSError:
+        return ""
+
+
+def _parameter_rows(run: RunData) -> list[dict[str, str]]:
+    estimate = run.estimates[-1]
+    rows = []
+    for i, parameter in enumerate(PARAMETERS.values()):
+        notes = []
+        if estimate.frozen[i]:
+            notes.append("kept at its nominal value")
+        elif not estimate.identifiable[i]:
+            notes.append("not identifiable from these shots")
+        if estimate.at_bound[i]:
+            notes.append("at its bound")
+        rows.append(
+            {
+                "name": parameter.name.replace("_", " "),
+                "description": parameter.description,
+                "unit": "" if parameter.unit == "1" else parameter.unit,
+                "nominal": f"{parameter.nominal:.4g}",
+                "value": f"{estimate.values[i]:.4g}",
+                "stddev": "" if estimate.frozen[i] else f"± {estimate.stddevs[i]:.2g}",
+                "range": f"{parameter.minimum:g} … {parameter.maximum:g}",
+                "note": ", ".join(notes),
+            }
+        )
+    return rows
+
+
+def _shot_rows(run: RunData) -> list[dict[str, str]]:
+    held_out = {shot.record.shot_id for shot in run.held_out}
+    rows = []
+    for record in run.shots:
+        stroke = record.achieved
+        rows.append(
+            {
+                "number": str(record.index + 1),
+                "speed": "–" if stroke is None else f"{stroke.tip_speed:.3f} m/s",
+                "azimuth": "–" if stroke is None else f"{math.degrees(stroke.azimuth):.2f}°",
+                "moved": ", ".join(str(i) for i in record.moved_ball_ids()) or "none",
+                "pocketed": ", ".join(str(t.ball_id) for t in record.tracks if t.pocketed),
+                "use": "held out" if record.shot_id in held_out else "fitted" if record.usable else "not used",
+                "flags": ", ".join(record.flags),
+            }
+        )
+    return rows
+
+
+def _decision_row(decision: Mapping[str, Any]) -> dict[str, str]:
+    """Return a decision as what it is, why, and its numbers; unknown keys are shown as they are."""
+    rest = {k: v for k, v in decision.items() if k not in ("kind", "event", "type", "time", "reason", "text")}
+    numbers = json.dumps(rest, default=str)
+    return {
+        "what": str(decision.get("kind") or decision.get("event") or decision.get("type") or ""),
+        "why": str(decision.get("reason") or decision.get("text") or ""),
+        "numbers": numbers if len(numbers) <= _SHOWN_VALUES else numbers[: _SHOWN_VALUES - 1] + "…",
+    }
+
+
+def _truth_error(run: RunData) -> str:
+    """Return the tracker's own error where a simulated world tells the truth: median of rest positions, in mm."""
+    observed = {r.shot_id: {b.ball_id: b.position for b in r.after if b.in_play} for r in run.shots}
+    errors = []
+    for line in run.truth:
+        for ball in line.get("after", []):
+            seen = observed.get(str(line.get("shot_id")), {}).get(ball.get("id"))
+            if seen is not None and not ball.get("pocketed"):
+                errors.append(math.hypot(seen[0] - ball["position"][0], seen[1] - ball["position"][1]))
+    return f"{1000 * sorted(errors)[len(errors) // 2]:.2f} mm" if errors else ""
+
+
+def _environment() -> dict[str, str]:
+    found = {"Python": sys.version.split()[0], "system": platform.platform(), "cores": str(os.cpu_count())}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
