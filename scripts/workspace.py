@@ -80,7 +80,7 @@ class Ros:
     def find(cls) -> Ros:
         """Finds the sourced ROS 2, or settles for the wheels.
 
-        With nothing sourced, an environment that was built against an installed ROS 2 stays with it as long as it is there.
+        With nothing sourced, an environment that was built on an installed ROS 2 stays with it while that is there.
         """
         sourced = sourced_ros()
         if sourced:
@@ -267,12 +267,15 @@ def colcon_build(ros: Ros, sources: Sequence[Path], build: Path, install: Path, 
     Raises:
         SetupError: A package failed to build; the whole log has been shown.
     """
-    command = [VENV / "bin/colcon", "--log-base", log, "build", "--base-paths", *sources]
-    command += ["--build-base", build, "--install-base", install, "--merge-install", "--symlink-install", "--continue-on-error"]
-    command += ["--parallel-workers", WORKERS, "--event-handlers", "console_cohesion+", "desktop_notification-"]
+    python = VENV / "bin/python"
+    command: list[str | Path] = [VENV / "bin/colcon", "--log-base", log, "build", "--base-paths", *sources]
+    command += ["--build-base", build, "--install-base", install, "--merge-install", "--symlink-install"]
+    command += ["--continue-on-error", "--parallel-workers", WORKERS]
+    command += ["--event-handlers", "console_cohesion+", "desktop_notification-"]
     command += ["--cmake-args", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF", "-Wno-dev"]
-    command += [f"-DPython3_EXECUTABLE={VENV}/bin/python", f"-DPYTHON_EXECUTABLE={VENV}/bin/python"]
-    run([*command, "-DPython3_FIND_VIRTUALENV=ONLY"], what, build_environment(ros))
+    # The first for FindPython3, the second for the older find modules in the ROS packages.
+    command += [f"-DPython3_EXECUTABLE={python}", "-DPython3_FIND_VIRTUALENV=ONLY", f"-DPYTHON_EXECUTABLE={python}"]
+    run(command, what, build_environment(ros))
 
 
 # --- The stages -------------------------------------------------------------------------------------------------------
@@ -306,7 +309,7 @@ def make_environment(ros: Ros) -> None:
     python = VENV / "bin/python"
     (VENV / "base-python").write_text(interpreter + "\n", encoding="utf-8")
     (VENV / "COLCON_IGNORE").touch()
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-warn-script-location"]
+    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     run([*pip, *_requirements(ros)], "installing the Python packages")
     if ros.wheels:
         run([python, SCRIPTS / "mend_wheels.py"], "mending the ROS 2 wheels", build_environment(ros))
