@@ -1,0 +1,75 @@
+// The cloth law: Coulomb sliding until the contact point's slip is gone, then rolling resistance; spin about the
+// vertical decays on its own. Closed form inside each phase (Alciatore, billiards.colostate.edu, TP 4.1 and TP B.8).
+#include <math.h>
+
+#include "cue_kernel.h"
+
+static double rolling_coefficient(const cue_laws* laws, double vx, double vy, double speed) {
+  double k = laws->rolling_friction * (1 + laws->rolling_slope * speed);
+  if (laws->nap != 0 && speed > 0) k *= 1 + laws->nap * (vx * vx - vy * vy) / (speed * speed);
+  return k > 0 ? k : 0;
+}
+
+// Advances one ball by h; the axis frame is the table's.
+void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h) {
+  const double g = laws->gravity, R = radius;
+  double rest = h;
+  double vx = ball->vx, vy = ball->vy;
+  if (vx == 0 && vy == 0 && ball->wx == 0 && ball->wy == 0) {
+    // still: rolling resistance holds it unless the bed is steeper
+    if (hypot(laws->tilt_x, laws->tilt_y) > rolling_coefficient(laws, 0, 0, 0)) {
+      vx = 5. / 7 * g * laws->tilt_x * 1e-9;  // a nudge down the slope picks the branch below
+      vy = 5. / 7 * g * laws->tilt_y * 1e-9;
+      ball->wx = -vy / R;
+      ball->wy = vx / R;
+    } else {
+      rest = 0;
+    }
+  }
+  const double tilt_x = g * laws->tilt_x, tilt_y = g * laws->tilt_y;
+  const double ux = vx - R * ball->wy, uy = vy + R * ball->wx, u = hypot(ux, uy);
+  if (rest > 0 && u > 1e-12) {
+    const double a = laws->sliding_friction * g, cx = ux / u, cy = uy / u;
+    // slip shrinks by 7/2 of the friction and grows by the slope along it
+    const double decay = 3.5 * a - (tilt_x * cx + tilt_y * cy);
+    const double t = decay > 0 ? fmin(rest, u / decay) : rest;
+    const double ax = -a * cx + tilt_x, ay = -a * cy + tilt_y;
+    ball->x += vx * t + .5 * ax * t * t;
+    ball->y += vy * t + .5 * ay * t * t;
+    vx += ax * t;
+    vy += ay * t;
+    ball->wx += 2.5 / R * (-a * cy) * t;
+    ball->wy -= 2.5 / R * (-a * cx) * t;
+    rest -= t;
+    if (rest > 0) {  // rolling begins inside this step
+      ball->wx = -vy / R;
+      ball->wy = vx / R;
+    }
+  }
+  if (rest > 0) {
+    const double speed = hypot(vx, vy), sx = 5. / 7 * tilt_x, sy = 5. / 7 * tilt_y;
+    if (speed > 1e-12) {
+      const double a = 5. / 7 * g * rolling_coefficient(laws, vx, vy, speed);
+      const double ax = -a * vx / speed + sx, ay = -a * vy / speed + sy;
+      const double decay = -(ax * vx + ay * vy) / speed;
+      double t = rest;
+      int stops = 0;
+      if (decay > 0 && speed / decay <= rest && hypot(sx, sy) <= a) {
+        t = speed / decay;
+        stops = 1;
+      }
+      ball->x += vx * t + .5 * ax * t * t;
+      ball->y += vy * t + .5 * ay * t * t;
+      vx = stops ? 0 : vx + ax * t;
+      vy = stops ? 0 : vy + ay * t;
+    } else {
+      vx = vy = 0;
+    }
+    ball->wx = -vy / R;
+    ball->wy = vx / R;
+  }
+  ball->vx = vx;
+  ball->vy = vy;
+  const double dw = laws->spinning_deceleration * h;
+  ball->wz = fabs(ball->wz) <= dw ? 0 : ball->wz - copysign(dw, ball->wz);
+}

@@ -1,0 +1,121 @@
+// Billiards on MuJoCo: shared declarations of the kernel.
+//
+// MuJoCo steps the balls (slide x, slide y, ball joint: planar, z fixed). Between mj_step1 and mj_step2 this kernel
+// writes the cloth law as generalised forces and the exact outcome of each impact as the target of the contact's
+// constraint rows. Steps end where an impact begins. No global callback: any number of simulations run side by side.
+#ifndef CUE_KERNEL_H_
+#define CUE_KERNEL_H_
+
+#include <mujoco/mujoco.h>
+#include <stdint.h>
+
+// Change it whenever a struct or a function below changes: the Python side refuses another number.
+#define CUE_ABI 1
+
+#define CUE_MAX_BALLS 32
+
+// Event kinds; values equal cue_sim.kernel.
+enum { CUE_BALL_BALL = 1, CUE_CUSHION = 2, CUE_POCKET = 3 };
+
+// Status of cue_advance; negative = fault.
+enum {
+  CUE_REACHED = 0,    // the end time
+  CUE_REST = 1,       // every ball in play rests
+  CUE_CONTACTS = 2,   // as many contacts as asked for
+  CUE_NOT_FINITE = -1,
+  CUE_ENERGY_GAIN = -2,
+  CUE_ESCAPE = -3,    // a ball left the table other than through a pocket
+};
+
+// Where the table's parts live in a compiled model (which may hold other bodies), and its planar geometry.
+typedef struct {
+  int32_t balls, segments, pockets, geoms;
+  const int32_t* body;         // (balls) body id
+  const int32_t* qpos;         // (balls) address of x, y, qw, qx, qy, qz
+  const int32_t* dof;          // (balls) address of vx, vy and the body-frame angular velocity
+  const double* radius;        // (balls) [m]
+  const double* mass;          // (balls) [kg]
+  const int32_t* role;         // (geoms) -1 other, b ball b, balls + s segment s
+  const double* segment;       // (segments, 4) axis of the nose capsule: ax, ay, bx, by [m]
+  const double* reach;         // (segments, balls) distance from the axis to a touching ball's centre in plan view [m]
+  const int32_t* cushion;      // (segments) cushion that the segment belongs to
+  const double* pocket;        // (pockets, 4) x, y, capture radius, mouth radius [m]
+  double half_length, half_width;  // [m] between the noses
+} cue_layout;
+
+// The laws' coefficients, all SI. The first eleven are cue_core.parameters.PARAMETERS in order.
+typedef struct {
+  double sliding_friction, rolling_friction, spinning_deceleration;
+  double ball_restitution, ball_friction;
+  double cushion_restitution, cushion_restitution_slope, cushion_friction;
+  double tip_restitution;  // used by the strike only
+  double tilt_x, tilt_y;
+  // effects that only hidden worlds have
+  double gravity;
+  double ball_friction_floor;   // friction between balls at high slip ...
+  double ball_friction_decay;   // [s/m] ... reached as exp(-decay slip); 0 = constant friction
+  double rolling_slope;         // [s/m] relative growth of rolling friction with speed
+  double nap;                   // relative growth of rolling friction along x, the same decrease along y
+  double cushion_offset[6];     // added to the restitution of each cushion
+} cue_laws;
+
+typedef struct {
+  double until;           // [s] absolute simulation time
+  double largest_step;    // [s]
+  double impact_step;     // [s]
+  int32_t contact_limit;  // stop at this many ball-ball and cushion contacts; 0 = never
+  int32_t stop_at_rest;
+  int32_t check_energy;   // off where something else (a cue) may add energy
+  int32_t unused;
+} cue_options;
+
+// Samples of positions and events; the caller owns the arrays.
+typedef struct {
+  int32_t count, next;         // sample times, and the next one due
+  const double* time;          // (count) increasing, absolute [s]
+  double* position;            // (count, balls, 2) [m]
+  uint8_t* pocketed;           // (count, balls)
+  int32_t event_capacity, events;
+  double* event;               // (event_capacity, 4) time, kind, ball index, other index
+  int32_t contacts;            // ball-ball and cushion contacts so far
+  int32_t steps;               // MuJoCo steps so far
+} cue_record;
+
+// State of one ball in the table frame.
+typedef struct {
+  double x, y, vx, vy, wx, wy, wz;
+} cue_ball;
+
+// cloth.c
+void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h);
+
+// impact.c
+typedef struct {
+  int contact, a, b;   // index into mjData.contact; a, b: ball indices, b < 0: segment -1 - b
+  double approach;     // [m/s] along the contact normal, positive = approaching
+} cue_touch;
+int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* in_play, cue_touch* out, int capacity);
+void cue_choose_touches(const cue_touch* touch, int count, int all, uint8_t* active);
+void cue_apply_touch(const cue_layout* layout, const cue_laws* laws, mjData* d, const cue_touch* touch, int elastic,
+                     double h);
+void cue_silence_touch(mjData* d, const cue_touch* touch);
+
+// meeting.c
+double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, double horizon);
+
+// advance.c: the interface to Python
+#define CUE_API __attribute__((visibility("default")))
+CUE_API int cue_abi(void);
+CUE_API int cue_mujoco_version_built(void);
+CUE_API int cue_mujoco_version_loaded(void);
+CUE_API void cue_start(const cue_layout* layout, const mjModel* m, mjData* d, const double* position,
+                       const double* velocity, const double* spin, const int32_t* in_play);
+CUE_API int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
+                        const cue_options* options, cue_record* record);
+
+// The slowest approach that is an impact with restitution; slower ones end without rebound [m/s].
+#define CUE_SLOW_APPROACH 2e-3
+// Gap below which two bodies count as touching [m]; the contact margin of the model is larger.
+#define CUE_TOUCHING 2e-7
+
+#endif  // CUE_KERNEL_H_
