@@ -187,11 +187,11 @@ _REAL_TABLE = (
 )
 
 
-def _node(package: str, executable: str, values: Mapping[str, Value], name: str = "", **parameters: Any) -> Process:
+def _node(package: str, executable: str, values: Mapping[str, Value], **parameters: Any) -> Process:
     return Process(
         package=package,
         executable=executable,
-        name=name or executable,
+        name=executable,
         namespace=str(values["namespace"]),
         parameter_files=node_defaults(executable),
         parameters=parameters,
@@ -221,8 +221,8 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
         )
     table = str(config_file("tables", str(values["table"])))
     robot = str(config_file("robots", str(values["robot"])))
-    common = {"run_dir": run_dir, "seed": values["seed"], "use_sim_time": sim}
-    goal = {name: values[name] for name in ("instruction", "shots", "held_out_shots")}
+    common: dict[str, Any] = {"run_dir": run_dir, "seed": values["seed"], "use_sim_time": sim}
+    goal: dict[str, Any] = {name: values[name] for name in ("instruction", "shots", "held_out_shots")}
     action = "follow_joint_trajectory" if sim else str(values["follow_joint_trajectory"])
     nodes = [
         _node("cue_perception", "tracker", values, table=table, **common),
@@ -244,9 +244,11 @@ def _run_dir(values: Mapping[str, Value]) -> str:
 
 def _build_sim_world(values: Mapping[str, Value]) -> Graph:
     run_dir = _run_dir(values)
-    files = {kind: str(config_file(f"{kind}s", str(values[kind]))) for kind in ("world", "table", "robot")}
-    common = {"run_dir": run_dir, "seed": values["seed"], "use_sim_time": True}
-    pace = {"lockstep": values["lockstep"]}
+    files: dict[str, Any] = {
+        kind: str(config_file(f"{kind}s", str(values[kind]))) for kind in ("world", "table", "robot")
+    }
+    common: dict[str, Any] = {"run_dir": run_dir, "seed": values["seed"], "use_sim_time": True}
+    pace: dict[str, Any] = {"lockstep": values["lockstep"]}
     world = _node("cue_sim", "world", values, **files, **pace, real_time_factor=values["real_time_factor"], **common)
     camera = _node("cue_sim", "camera_sim", values, **files, **pace, **common)
     if values["headless"] and not os.environ.get("MUJOCO_GL"):

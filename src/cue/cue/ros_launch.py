@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from launch import LaunchDescription
+from launch import LaunchDescription  # type: ignore[attr-defined,unused-ignore]  # our folder has that name
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node

@@ -21,6 +21,7 @@ from typing import Any
 from circus.arbiter import Arbiter
 from circus.watcher import Watcher
 from tornado import gen
+from tornado.ioloop import IOLoop
 
 from cue.graph import Graph, Process
 from cue.log_view import LogTail, terminal_printer
@@ -61,7 +62,7 @@ def backoff(first: float, failures: int) -> float:
     return min(first * 2.0 ** min(failures, 30), LONGEST_DELAY)
 
 
-class _Supervised(Watcher):  # type: ignore[misc]  # circus carries no types
+class _Supervised(Watcher):
     """A circus watcher of one process that waits longer each time before it respawns."""
 
     def __init__(self, process: Process, log: Path | None, on_end: Callable[[_Supervised, int], None]) -> None:
@@ -71,6 +72,7 @@ class _Supervised(Watcher):  # type: ignore[misc]  # circus carries no types
         self.started_at = 0.0
         self.pid = 0
         self._on_end = on_end
+        hooks: dict[str, Any] = {"after_spawn": (self._after_spawn, True), "after_reap": (self._after_reap, True)}
         super().__init__(
             process.name,
             "/bin/sh",
@@ -81,7 +83,7 @@ class _Supervised(Watcher):  # type: ignore[misc]  # circus carries no types
             graceful_timeout=STOP_GRACE,
             respawn=True,
             singleton=True,
-            hooks={"after_spawn": (self._after_spawn, True), "after_reap": (self._after_reap, True)},
+            hooks=hooks,
         )
 
     @gen.coroutine
@@ -152,23 +154,22 @@ class Runner:
         watchers = [_Supervised(p, logs[p.name], self._on_end) for p in self._graph.processes]
         # inproc names are per zmq context, and the context is this process's own.
         endpoints = (f"inproc://cue-{id(self)}-control", f"inproc://cue-{id(self)}-events")
-        from tornado.ioloop import IOLoop
-
-        arbiter = Arbiter(watchers, *endpoints, check_delay=_CHECK_PERIOD, loop=IOLoop.current())
+        # No period of circus's own: its look at the processes and a stop at the same time would conflict.
+        arbiter = Arbiter(watchers, *endpoints, check_delay=-1, loop=IOLoop.current())
         arbiter.ctrl.sys_hdl.stop()  # circus's signal handlers: a second Ctrl-C would confuse them
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal, watchers)
-        viewer = asyncio.create_task(self._view(tails))
         try:
             await arbiter.start()
-            await self._stop.wait()
+            while not self._stop.is_set():
+                await arbiter.manage_watchers()
+                self._view(tails)
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), _CHECK_PERIOD)
         finally:
             await arbiter.stop()
-            viewer.cancel()
-            for name, tail in tails.items():
-                for level, text in tail.new_lines(final=True):
-                    self._show(name, level, text)
+            self._view(tails, final=True)
         return self._exit_code
 
     def _log(self, process: Process) -> Path | None:
@@ -201,12 +202,10 @@ class Runner:
             if exit_code:
                 self._show(process.name, "WARN", f"ended {_how(exit_code)}")
 
-    async def _view(self, tails: dict[str, LogTail]) -> None:
-        while True:
-            for name, tail in tails.items():
-                for level, text in tail.new_lines():
-                    self._show(name, level, text)
-            await asyncio.sleep(_CHECK_PERIOD)
+    def _view(self, tails: dict[str, LogTail], final: bool = False) -> None:
+        for name, tail in tails.items():
+            for level, text in tail.new_lines(final):
+                self._show(name, level, text)
 
 
 def _how(exit_code: int) -> str:

@@ -32,6 +32,9 @@ class Prefix:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!{sys.executable} -S\n{text}")
         path.chmod(0o755)
+        marker = self.path / "share" / "ament_index" / "resource_index" / "packages" / package
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
 
 
 @pytest.fixture
