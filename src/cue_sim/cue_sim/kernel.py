@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
+
 from cue_core.checks import finite_in
 from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS
 from cue_core.table import TableModel
-
 from cue_sim.model import contact_tilt, cushion_index, nose_segments
 
 ABI = 1
-LARGEST_STEP = 0.01
+LARGEST_STEP = 0.02
 """Default largest step of the event-aligned loop [s]."""
-IMPACT_STEP = 1e-5
+IMPACT_STEP = 2e-6
 """Default step in which an impact happens [s]."""
 MAX_BALLS = 32
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import mujoco
 import numpy as np
+
 from cue_core.balls import ball_colour
 from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError

@@ -6,6 +6,7 @@ import math
 
 import mujoco
 import numpy as np
+
 from cue_core.table import TableModel
 
 WOOD = (0.36, 0.20, 0.10, 1.0)
@@ -35,7 +36,13 @@ def add_scenery(spec: mujoco.MjSpec, table: TableModel) -> None:
     half = np.array([table.length / 2, table.width / 2])
     outer = half + table.rail_width
     bed = 0.03
-    _box(spec, "bed", [0, 0, -bed / 2], [half[0] + 0.3 * table.rail_width, half[1] + 0.3 * table.rail_width, bed / 2], "cloth")
+    _box(
+        spec,
+        "bed",
+        [0, 0, -bed / 2],
+        [half[0] + 0.3 * table.rail_width, half[1] + 0.3 * table.rail_width, bed / 2],
+        "cloth",
+    )
     _box(spec, "apron", [0, 0, -0.07], [outer[0] - 0.005, outer[1] - 0.005, 0.04], "dark_wood")
     _box(spec, "floor", [0, 0, -TABLE_HEIGHT - 0.01], [4, 4, 0.01], "floor")
     _cushions(spec, table)
@@ -58,9 +65,7 @@ def add_scenery(spec: mujoco.MjSpec, table: TableModel) -> None:
                 geom.material = name
 
 
-def _material(
-    spec: mujoco.MjSpec, name: str, rgba: tuple[float, ...], specular: float, shininess: float = 0.3
-) -> None:
+def _material(spec: mujoco.MjSpec, name: str, rgba: tuple[float, ...], specular: float, shininess: float = 0.3) -> None:
     spec.add_material(name=name, rgba=list(rgba), specular=specular, shininess=shininess, reflectance=0.0)
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from cue_core.errors import FileFormatError
-from cue_core.parameters import PARAMETERS, nominal_values
-from cue_core.table import TableModel
 
+from cue_core.errors import FileFormatError
+from cue_core.parameters import nominal_values
+from cue_core.table import TableModel
 from cue_sim import kernel
 from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, Event, EventKind, Laws, Layout
 from cue_sim.model import build_spec
@@ -135,7 +135,9 @@ class Twin:
         """
         kernel.library()
         if not 0 < impact_step < largest_step <= 0.05:
-            raise FileFormatError("twin", f"needs 0 < impact_step < largest_step <= 0.05 s, got {impact_step}, {largest_step}")
+            raise FileFormatError(
+                "twin", f"needs 0 < impact_step < largest_step <= 0.05 s, got {impact_step}, {largest_step}"
+            )
         self.table = table
         self.ball_ids = tuple(int(b) for b in ball_ids)
         self.radii = dict(radii or {})
@@ -237,7 +239,8 @@ class Twin:
         limits = [until_contact] * count if scalar else list(until_contact)  # type: ignore[arg-type]
         if not len(vectors) == len(sampled) == len(limits) == count:
             raise FileFormatError(
-                "batch", f"has {count} starts, {len(vectors)} parameter vectors, {len(sampled)} times, {len(limits)} limits"
+                "batch",
+                f"has {count} starts, {len(vectors)} parameter vectors, {len(sampled)} times, {len(limits)} limits",
             )
         jobs = [
             (start, self._laws(vector), _checked_times(t), limit or 0, horizon)
@@ -260,7 +263,9 @@ class Twin:
         )
         in_play = np.ascontiguousarray(start.in_play, np.int32)
         if position.shape != (n, 2) or velocity.shape != (n, 2) or spin.shape != (n, 3) or in_play.shape != (n,):
-            raise FileFormatError("start", f"does not fit {n} balls: positions {position.shape}, velocities {velocity.shape}")
+            raise FileFormatError(
+                "start", f"does not fit {n} balls: positions {position.shape}, velocities {velocity.shape}"
+            )
         playing = in_play.astype(bool)
         count = len(times)
         sampled = np.full((count, n, 2), np.nan)
@@ -268,7 +273,9 @@ class Twin:
         finite = all(np.isfinite(a[playing]).all() for a in (position, velocity, spin)) and np.isfinite(laws).all()
         if not finite:
             nowhere = np.full((n, 2), np.nan)
-            return Trajectory(times, sampled, pocketed.astype(bool), nowhere, ~playing, np.nan, (), "not finite", 0.0, 0)
+            return Trajectory(
+                times, sampled, pocketed.astype(bool), nowhere, ~playing, np.nan, (), "not finite", 0.0, 0
+            )
         position = separate(self.layout, position, playing)
         with self._worker() as worker:
             kernel.start(worker.model, worker.data, self.layout, position, velocity, spin, in_play)
@@ -302,7 +309,16 @@ class Twin:
                 sampled[gone[:, ball], ball] = rest[ball] = self.layout.pocket_positions[event.other]
         rest_time = stop if outcome.status == 1 else np.nan
         return Trajectory(
-            times, sampled, gone, rest, in_play == 0, rest_time, tuple(outcome.events), outcome.fault, stop, outcome.steps
+            times,
+            sampled,
+            gone,
+            rest,
+            in_play == 0,
+            rest_time,
+            tuple(outcome.events),
+            outcome.fault,
+            stop,
+            outcome.steps,
         )
 
 
@@ -331,26 +347,3 @@ def _checked_times(times: np.ndarray | Sequence[float]) -> np.ndarray:
     if out.ndim != 1 or (len(out) and (not np.isfinite(out).all() or out[0] < 0 or np.any(np.diff(out) < 0))):
         raise FileFormatError("times", "must be one row of finite seconds from 0 on, increasing")
     return out
-
-
-def unused_parameters(twin: Twin, start: Start, names: Sequence[str], strike_uses: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the parameters whose change leaves a trajectory exactly as it is: a fit could learn nothing of them.
-
-    Args:
-        twin: to probe.
-        start: a lively shot: several balls, a cushion, spin.
-        names: parameters to nudge by a hundredth of their range.
-        strike_uses: parameters that act through the strike only; not nudged.
-    """
-    base = nominal_values()
-    reference = twin.simulate(start, base).rest_positions
-    unused = []
-    for k, (name, parameter) in enumerate(PARAMETERS.items()):
-        if name not in names or name in strike_uses:
-            continue
-        nudged = base.copy()
-        step = 0.01 * (parameter.maximum - parameter.minimum)
-        nudged[k] += step if nudged[k] + step <= parameter.maximum else -step
-        if np.array_equal(twin.simulate(start, nudged).rest_positions, reference):
-            unused.append(name)
-    return tuple(unused)

@@ -1,0 +1,215 @@
+"""Predictions of shots: the start after a stroke, and what the posterior says about where balls come to rest.
+
+>>> start = start_from(balls, stroke, parameters, table, twin.ball_ids)
+>>> prediction = predict(twin, balls, shot, estimate, times, ensemble=32, generator=np.random.default_rng(0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_core.balls import BallState
+from cue_core.errors import CueError, FileFormatError
+from cue_core.parameters import PARAMETERS, ParameterEstimate, check_names, nominal_values
+from cue_core.shots import BallTrack, Shot, Stroke
+from cue_core.table import TableModel
+from cue_sim.kernel import EventKind
+from cue_sim.strike import strike
+from cue_sim.twin import Start, Trajectory, Twin
+
+CUE_BALL = 0
+OBSERVATION_STDDEV = 0.005
+"""What one rest position is worth to a fit [m]: tracking noise and model error together."""
+
+
+class TwinFaultError(CueError):
+    """A simulation that cannot be trusted."""
+
+    def __init__(self, fault: str, where: str) -> None:
+        """Name the fault and what was simulated."""
+        super().__init__(f"the simulation of {where} failed: {fault}")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a shot will do, in the twin's ball order and the table frame.
+
+    Attributes:
+        mean: trajectory with the estimate's own values.
+        rest_mean: (n, 2) over the ensemble [m].
+        rest_covariance: (n, 2, 2) over the ensemble [m^2].
+        pocket_probability: (n,) share of the ensemble in which the ball is pocketed by this shot.
+        information_gain: expected about the parameters from seeing the rest positions [nat]; NaN = no ensemble.
+        samples: ensemble members used, those with a fault left out.
+    """
+
+    mean: Trajectory
+    rest_mean: np.ndarray
+    rest_covariance: np.ndarray
+    pocket_probability: np.ndarray
+    information_gain: float
+    samples: int
+
+    def tracks(self, ball_ids: Sequence[int]) -> tuple[BallTrack, ...]:
+        """Return the mean trajectory as one track per ball; it ends where the ball is pocketed."""
+        return tuple(_track(self.mean, k, ball) for k, ball in enumerate(ball_ids))
+
+
+def _track(path: Trajectory, index: int, ball_id: int) -> BallTrack:
+    gone = path.pocketed[:, index]
+    length = int(np.argmax(gone)) + 1 if gone.any() else len(gone)
+    covariance = np.zeros((length, 2, 2))
+    return BallTrack(ball_id, path.times[:length], path.positions[:length, index], covariance, bool(gone.any()))
+
+
+def start_from(
+    balls: Sequence[BallState],
+    stroke: Stroke | Shot,
+    parameters: np.ndarray,
+    table: TableModel,
+    ball_ids: Sequence[int] | None = None,
+) -> Start:
+    """Return the balls just after a stroke at the resting cue ball.
+
+    Args:
+        balls: observed rest positions before the shot.
+        stroke: as the joint states measured it, or as planned.
+        parameters: (P,) in the order of ``PARAMETERS``.
+        table: geometry.
+        ball_ids: ball order of the twin; None = that of ``balls``. A ball that is not among ``balls``, or not in play,
+            does not take part; balls beyond the twin's are refused.
+
+    Raises:
+        FileFormatError: no cue ball in play, or a ball in play that the twin lacks.
+        OutOfRangeError: a stroke that no cue can make.
+    """
+    order = tuple(ball_ids) if ball_ids is not None else tuple(b.ball_id for b in balls)
+    present = {b.ball_id: b for b in balls if b.in_play}
+    if CUE_BALL not in present or CUE_BALL not in order:
+        raise FileFormatError("balls", f"need the cue ball (id 0) in play, got {sorted(present)}")
+    beyond = sorted(set(present) - set(order))
+    if beyond:
+        raise FileFormatError("balls", f"{beyond} are not in the twin, which has {list(order)}")
+    count = len(order)
+    positions, velocities, spins = np.zeros((count, 2)), np.zeros((count, 2)), np.zeros((count, 3))
+    for k, ball in enumerate(order):
+        if ball in present:
+            positions[k] = present[ball].position
+    velocities[order.index(CUE_BALL)], spins[order.index(CUE_BALL)] = strike(parameters, table, stroke)
+    return Start(positions, velocities, spins, np.array([ball in present for ball in order]))
+
+
+def sample_parameters(estimate: ParameterEstimate, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Return (count, P) draws from the estimate's posterior, clipped to the parameters' bounds."""
+    covariance = (estimate.covariance + estimate.covariance.T) / 2
+    variance, axes = np.linalg.eigh(covariance)
+    # the sign of an eigenvector is the library's whim: fix it, so that one seed gives one ensemble
+    axes = axes * np.where(axes[np.argmax(np.abs(axes), axis=0), np.arange(len(axes))] < 0, -1.0, 1.0)
+    normal = generator.standard_normal((count, len(variance)))
+    drawn = estimate.values + (normal * np.sqrt(np.maximum(variance, 0.0))) @ axes.T
+    low = np.array([p.minimum for p in PARAMETERS.values()])
+    high = np.array([p.maximum for p in PARAMETERS.values()])
+    return np.clip(drawn, low, high)
+
+
+def predict(
+    twin: Twin,
+    balls: Sequence[BallState],
+    stroke: Stroke | Shot,
+    estimate: ParameterEstimate,
+    times: np.ndarray | Sequence[float] = (),
+    ensemble: int = 0,
+    generator: np.random.Generator | None = None,
+    threads: int | None = 1,
+) -> Prediction:
+    """Predict one shot with the estimate and its posterior.
+
+    Args:
+        twin: of the table, with at least the balls in play.
+        balls: resting balls before the shot.
+        stroke: to predict.
+        estimate: whose values and covariance count.
+        times: (T,) when to sample the mean trajectory [s].
+        ensemble: draws from the posterior; 0 = the mean only.
+        generator: for the draws.
+        threads: None = one per CPU core; the result does not depend on it.
+
+    Raises:
+        FileFormatError: the balls do not fit the twin, or an ensemble without a generator.
+        TwinFaultError: the mean simulation failed.
+    """
+    order = twin.ball_ids
+    start = start_from(balls, stroke, estimate.values, twin.table, order)
+    mean = twin.simulate(start, estimate.values, times)
+    if mean.fault is not None:
+        raise TwinFaultError(mean.fault, getattr(stroke, "shot_id", "") or "the stroke")
+    if ensemble == 0:
+        gone = (mean.rest_pocketed & start.in_play).astype(float)
+        return Prediction(mean, mean.rest_positions, np.zeros((len(order), 2, 2)), gone, float("nan"), 0)
+    if generator is None:
+        raise FileFormatError("prediction", "an ensemble needs a random generator")
+    vectors = sample_parameters(estimate, ensemble, generator)
+    starts = [start_from(balls, stroke, vector, twin.table, order) for vector in vectors]
+    paths = [p for p in twin.simulate_batch(starts, vectors, threads=threads) if p.fault is None]
+    if not paths:
+        raise TwinFaultError("every member of the ensemble", getattr(stroke, "shot_id", "") or "the stroke")
+    rest = np.array([p.rest_positions for p in paths])
+    centred = rest - rest.mean(axis=0)
+    covariance = np.einsum("bni,bnj->nij", centred, centred) / max(len(paths) - 1, 1)
+    gone = np.mean([p.rest_pocketed & start.in_play for p in paths], axis=0)
+    return Prediction(mean, rest.mean(axis=0), covariance, gone, information_gain(centred), len(paths))
+
+
+def information_gain(centred: np.ndarray, noise: float = OBSERVATION_STDDEV) -> float:
+    """Return the expected gain [nat] about the parameters from observing rest positions, Gaussian approximation.
+
+    It is 1/2 log det(I + S / noise^2) with S the ensemble's covariance of all rest coordinates.
+
+    Args:
+        centred: (B, n, 2) rest positions less their mean [m].
+        noise: of one observed coordinate [m].
+    """
+    flat = centred.reshape(len(centred), -1) / (noise * np.sqrt(max(len(centred) - 1, 1)))
+    # det(I + F^T F) = product of 1 + squared singular values
+    return float(0.5 * np.sum(np.log1p(np.linalg.svd(flat, compute_uv=False) ** 2)))
+
+
+def unused_parameters(table: TableModel, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those parameters whose change leaves a lively shot exactly as it is: no fit could learn of them.
+
+    The probe strikes a cue ball with side spin into a ball, and both into cushions.
+
+    Raises:
+        UnknownNameError: a name is not a parameter.
+    """
+    names = check_names(names)
+    twin = Twin(table, (0, 1))
+    balls = [
+        BallState(0, np.array([-0.25 * table.length, 0.0])),
+        BallState(1, np.array([0.05 * table.length, 0.5 * table.ball_radius])),
+    ]
+    stroke = Stroke(tip_speed=1.1 * np.sqrt(table.length), azimuth=0.0, side_offset=0.2, vertical_offset=0.1)
+
+    def rest(values: np.ndarray) -> np.ndarray:
+        return twin.simulate(start_from(balls, stroke, values, table), values).rest_positions
+
+    base = nominal_values()
+    reference = rest(base)
+    unused = []
+    for k, (name, parameter) in enumerate(PARAMETERS.items()):
+        if name not in names:
+            continue
+        nudged = base.copy()
+        step = 0.01 * (parameter.maximum - parameter.minimum)
+        nudged[k] += step if nudged[k] + step <= parameter.maximum else -step
+        if np.array_equal(rest(nudged), reference):
+            unused.append(name)
+    return tuple(unused)
+
+
+def contact_counts(path: Trajectory) -> tuple[int, int]:
+    """Return the numbers of ball-ball and cushion contacts."""
+    return path.contacts(EventKind.BALL_BALL), path.contacts(EventKind.CUSHION)
