@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cue_sim.predict import start_from
-from cue_sim.twin import Trajectory, Twin
 
 from cue_core.errors import FileFormatError
 from cue_core.parameters import ParameterEstimate
@@ -19,6 +17,8 @@ from cue_core.shot_log import ShotLog, read_lines
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
 from cue_identify.scoring import mean_score, sample_times, score_shot
+from cue_sim.predict import start_from
+from cue_sim.twin import Trajectory, Twin
 
 _DENSE_STEP = 1 / 60  # [s] between points of a drawn prediction
 

@@ -11,7 +11,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # the backend must be chosen first
 import numpy as np
-from cue_sim.twin import Trajectory
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -21,6 +20,7 @@ from cue.report_data import HeldOutShot, RevisionError
 from cue_core.balls import ball_colour
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.table import TableModel
+from cue_sim.twin import Trajectory
 
 INK, MUTED, ACCENT = "#1f2933", "#8a94a0", "#0b6e8f"
 _FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
@@ -36,8 +36,6 @@ def _svg(figure: Figure) -> str:
     for size in ("width", "height"):  # the page decides, not the picture
         text = re.sub(rf'(<svg[^>]*?) {size}="[^"]+"', r"\1", text, count=1)
     return text
-        r'(<svg[^>]*?) width="[^"]+"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]+"', r"\1", text, count=1), count=1
-    )
 
 
 def _draw_table(axes: Axes, table: TableModel) -> None:
