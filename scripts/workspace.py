@@ -267,15 +267,19 @@ def colcon_build(ros: Ros, sources: Sequence[Path], build: Path, install: Path, 
     Raises:
         SetupError: A package failed to build; the whole log has been shown.
     """
+    env = build_environment(ros)
+    colcon = shutil.which("colcon", path=env["PATH"])  # the virtual environment's, or that of a ROS 2 installation
+    if colcon is None:
+        raise SetupError("colcon was not installed; run 'make distclean' and try again")
     python = VENV / "bin/python"
-    command: list[str | Path] = [VENV / "bin/colcon", "--log-base", log, "build", "--base-paths", *sources]
+    command: list[str | Path] = [colcon, "--log-base", log, "build", "--base-paths", *sources]
     command += ["--build-base", build, "--install-base", install, "--merge-install", "--symlink-install"]
     command += ["--continue-on-error", "--parallel-workers", WORKERS]
     command += ["--event-handlers", "console_cohesion+", "desktop_notification-"]
     command += ["--cmake-args", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF", "-Wno-dev"]
     # The first for FindPython3, the second for the older find modules in the ROS packages.
     command += [f"-DPython3_EXECUTABLE={python}", "-DPython3_FIND_VIRTUALENV=ONLY", f"-DPYTHON_EXECUTABLE={python}"]
-    run(command, what, build_environment(ros))
+    run(command, what, env)
 
 
 # --- The stages -------------------------------------------------------------------------------------------------------
