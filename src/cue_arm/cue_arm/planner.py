@@ -1,0 +1,272 @@
+"""Plans whole strokes: from where the arm rests, behind the ball, through it, and home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from cue_arm.errors import ArmError, CollisionError, UnreachableError
+from cue_arm.free_motion import move
+from cue_arm.reach import LEAST_SHARE, AccelerationError, Candidate, Reach
+from cue_arm.settings import StrokeSettings
+from cue_arm.stroke import TipPath, check_aftermath
+from cue_arm.tracking import PathTracker
+from cue_arm.trajectory import JointTrajectory, join
+from cue_core.shots import Shot
+from cue_core.table import TableModel
+from cue_sim.robot import RobotConfig
+
+_CHECK_STRIDE = 2  # every how many samples the motion is checked for collision
+_LIFTS = (0.0, 0.12, 0.25)  # m: how much higher the way to the stroke and back may lead
+_AT_HOME = 0.02  # rad
+_LIMITS = ("speed", "acceleration", "torque")
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class StrokeRequest:
+    """What is to be played, and from where.
+
+    Attributes:
+        shot: asked for.
+        cue_ball: (2,) [m].
+        balls: (2,) positions by id of all other balls in play [m].
+        start: (n,) where the joints rest now [rad].
+    """
+
+    shot: Shot
+    cue_ball: np.ndarray
+    balls: Mapping[int, np.ndarray]
+    start: np.ndarray
+
+
+@dataclass(frozen=True)
+class StrokePlan:
+    """A stroke that keeps every limit and touches nothing but the cue ball.
+
+    Attributes:
+        trajectory: of the joints.
+        path: of the tip over the table.
+        stroke_start: when the tip begins to move at the ball [s after the start].
+        contact_time: when it meets the ball [s after the start].
+        rise_start: when it stands still past the ball [s after the start].
+    """
+
+    trajectory: JointTrajectory
+    path: TipPath
+    stroke_start: float
+    contact_time: float
+    rise_start: float
+
+
+class ArmBackend(Protocol):
+    """Plans joint motion. All of it is checked: limits and collisions."""
+
+    reach: Reach
+
+    def plan(self, request: StrokeRequest, progress: Progress = ...) -> StrokePlan:
+        """Return a stroke, or raise ArmError saying why there is none; what ``progress`` raises ends the planning."""
+        ...
+
+    def plan_home(self, start: np.ndarray, balls: Mapping[int, np.ndarray]) -> JointTrajectory | None:
+        """Return the way home from (n,) [rad] past all balls, None when the arm is there, or raise ArmError."""
+        ...
+
+
+def _silent(_share: float) -> None:
+    return
+
+
+@dataclass
+class MinkBackend:
+    """The default backend: mink for the stroke, Ruckig for free motion, MuJoCo for collisions.
+
+    Attributes:
+        robot: from ``config/robots``.
+        table: the reconstructed one.
+        settings: of the stroke.
+    """
+
+    robot: RobotConfig
+    table: TableModel
+    settings: StrokeSettings = field(default_factory=StrokeSettings)
+
+    def __post_init__(self) -> None:
+        """Build models and the bank of joint solutions."""
+        self.reach = Reach(self.robot, self.table, self.settings)
+        self._tracker = PathTracker(self.robot, self.table)
+        self._velocity, self._acceleration = self.robot.limits("velocity"), self.robot.limits("acceleration")
+        self._effort = self.settings.effort * self.robot.limits("effort")
+
+    def plan(self, request: StrokeRequest, progress: Progress = _silent) -> StrokePlan:
+        """Return the stroke of the first joint solution that works.
+
+        Args:
+            request: shot, balls and where the arm is.
+            progress: told the share done, 0..1; what it raises ends the planning.
+
+        Raises:
+            UnreachableError, CollisionError: why the best solution fails.
+        """
+        progress(0.0)
+        share = 1.0
+        while True:
+            path, ways = self.reach.candidates(request.shot, request.cue_ball, request.balls, share=share)
+            refused: list[ArmError] = []
+            for way in ways:
+                progress(0.2)
+                try:
+                    return self._play(request, path, way, progress)
+                except (UnreachableError, CollisionError) as error:
+                    refused.append(error)
+            loads = [error.load for error in refused if isinstance(error, AccelerationError)]
+            share = path.share * 0.97 / min(loads, default=np.inf)
+            if share < LEAST_SHARE:
+                raise refused[0]
+
+    def _play(self, request: StrokeRequest, path: TipPath, way: Candidate, progress: Progress) -> StrokePlan:
+        path, stroke = self._stroke(path, way)
+        self._check_aftermath(request, path)
+        progress(0.6)
+        self._place(request.balls, None)
+        self.reach.clearance.check(stroke.positions[::_CHECK_STRIDE], "in the stroke")
+        self._place(request.balls, request.cue_ball)
+        approach = self._free(request.start, stroke.positions[0], "on the way to the ball")
+        progress(0.8)
+        self._place(request.balls, None)  # the cue ball is on its way
+        retreat = self._free(stroke.positions[-1], self.robot.home, "on the way home")
+        before = approach.duration
+        progress(1.0)
+        return StrokePlan(
+            trajectory=join([approach, stroke, retreat]),
+            path=path,
+            stroke_start=before + path.stroke_start,
+            contact_time=before + path.contact_time,
+            rise_start=before + path.rise_start,
+        )
+
+    def _stroke(self, path: TipPath, way: Candidate) -> tuple[TipPath, JointTrajectory]:
+        """Return the path, lowered and raised as slowly as need be, and the joint motion along it.
+
+        Raises:
+            UnreachableError: a joint limit or a torque in the stroke itself; AccelerationError where a gentler one may do.
+        """
+        for _ in range(4):
+            motion = self._tracker.follow(path, way.keys[0], self.settings.period)
+            loads = self._loads(motion)
+            low, high = motion.times < path.stroke_start, motion.times > path.rise_start
+            worst = loads[~low & ~high].max(axis=0)
+            if worst.max() > 1.0:
+                what, joint = np.unravel_index(int(np.argmax(worst)), worst.shape)
+                text = f"{self.robot.joint_names[joint]} would need {worst.max():.2f} times its {_LIMITS[what]} in the stroke"
+                raise UnreachableError(text) if what == 0 else AccelerationError(text, float(worst.max()))
+            lower, rise = float(loads[low].max()), float(loads[high].max())
+            if max(lower, rise) <= 1.0:
+                return path, motion
+            path = replace(
+                path,
+                lower_time=path.lower_time * max(1.0, 1.05 * lower),
+                rise_time=path.rise_time * max(1.0, 1.05 * rise),
+            )
+        raise UnreachableError("the arm cannot lower or raise the cue here")
+
+    def _loads(self, motion: JointTrajectory) -> np.ndarray:
+        """Return the share used of each limit (samples, 3 kinds as in _LIMITS, joints)."""
+        return np.stack(
+            [
+                np.abs(motion.velocities) / self._velocity,
+                np.abs(motion.accelerations) / self._acceleration,
+                np.abs(self._tracker.efforts(motion)) / self._effort,
+            ],
+            axis=1,
+        )
+
+    def _check_aftermath(self, request: StrokeRequest, path: TipPath) -> None:
+        named = [(f"ball {i}", np.asarray(p, float)) for i, p in request.balls.items() if i != 0]
+        check_aftermath(request.shot, request.cue_ball, named, self.table, path, self.settings)
+
+    def plan_home(self, start: np.ndarray, balls: Mapping[int, np.ndarray]) -> JointTrajectory | None:
+        """Return the way home from wherever the arm rests: straight up first where the tip is low.
+
+        Args:
+            start: (n,) [rad].
+            balls: (2,) positions by id of all balls in play, the cue ball too [m].
+
+        Raises:
+            CollisionError: the arm touches something already, or every way does.
+        """
+        home = self.robot.home
+        if np.abs(start - home).max() < _AT_HOME:
+            return None
+        self._place(balls, balls.get(0))
+        clearance = self.reach.clearance
+        near = clearance.near(start)
+        clearance.check([start], "where it rests now", near)
+        refused: CollisionError | None = None
+        for height in (0.0, *_LIFTS[1:], 0.06):
+            try:
+                up = self._above(start, height)
+                legs = [self._leg(start, up)] if height else []
+                legs.append(self._leg(up, home))
+                for leg in legs:
+                    clearance.check(leg.positions[::_CHECK_STRIDE], "on the way home", near)
+                return join(legs)
+            except CollisionError as collision:
+                refused = refused or collision
+            except UnreachableError:
+                continue
+        assert refused is not None  # height 0 is always solved
+        raise refused
+
+    def _place(self, balls: Mapping[int, np.ndarray], cue_ball: np.ndarray | None) -> None:
+        others = {i: p for i, p in balls.items() if i != 0}
+        self.reach.clearance.place_balls(others if cue_ball is None else {**others, 0: cue_ball})
+
+    def _leg(self, start: np.ndarray, goal: np.ndarray) -> JointTrajectory:
+        s = self.settings
+        velocity, acceleration = s.free_velocity * self._velocity, s.free_acceleration * self._acceleration
+        for _ in range(6):
+            leg = move(start, goal, velocity, acceleration, s.free_jerk, s.period)
+            excess = float((np.abs(self._tracker.efforts(leg)).max(axis=0) / self._effort).max())
+            if excess <= 1.0:
+                return leg
+            acceleration = acceleration / max(excess, 1.2)
+        raise UnreachableError("the motors cannot hold the arm on the way")
+
+    def _free(self, start: np.ndarray, goal: np.ndarray, when: str) -> JointTrajectory:
+        """Return a motion clear of everything, by way of a place above the lower end where the direct way is not."""
+        refused: CollisionError | None = None
+        low_start = self._tip_height(start) < self._tip_height(goal)
+        for lift in _LIFTS:
+            try:
+                via = self._above(start if low_start else goal, lift)
+            except UnreachableError:
+                continue
+            legs = [self._leg(start, goal)] if lift == 0 else [self._leg(start, via), self._leg(via, goal)]
+            try:
+                for leg in legs:
+                    self.reach.clearance.check(leg.positions[::_CHECK_STRIDE], when)
+            except CollisionError as collision:
+                refused = refused or collision
+                continue
+            return join(legs)
+        assert refused is not None  # no lift is always possible
+        raise refused
+
+    def _tip_height(self, q: np.ndarray) -> float:
+        return float(self.reach.chain.forward(q)[0][0, 2])
+
+    def _above(self, q: np.ndarray, height: float) -> np.ndarray:
+        """Return the configuration with the tip straight above that of (n,) [rad] by ``height`` [m], turned alike."""
+        if height == 0:
+            return q
+        position, rotation = self.reach.chain.forward(q)
+        raised, error = self.reach.chain.solve(position + [0.0, 0.0, height], rotation, q[None], iterations=15)
+        inside = np.all((raised[0] >= self.reach.chain.lower) & (raised[0] <= self.reach.chain.upper))
+        if error[0] > 1e-5 or not inside or np.abs(raised[0] - q).max() > 1.5:
+            raise UnreachableError(f"the tip cannot be raised by {height:.2f} m")
+        return raised[0]

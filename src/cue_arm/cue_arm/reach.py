@@ -1,0 +1,275 @@
+"""Which strokes the arm can play: a fast test that uses the same joint solutions, limits and scene as the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_arm.chain import SerialChain
+from cue_arm.clearance import Clearance
+from cue_arm.errors import ArmError, CollisionError, UnreachableError
+from cue_arm.settings import StrokeSettings
+from cue_arm.stroke import TipPath, check_aftermath, tip_rotation
+from cue_core.shots import Shot
+from cue_core.table import TableModel
+from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
+
+_BANK_TRIALS = 3000
+_SEEDS = 10
+_SOLVED = 1e-5  # m + rad
+LEAST_SHARE = 0.15  # of the usual tip acceleration; less would need more room than a small table has
+_LARGEST_STEP = 1.0  # rad between neighbouring key poses of one stroke: more is a jump to another branch
+
+
+class AccelerationError(UnreachableError):
+    """The tip's acceleration asks too much of a joint; a gentler, longer stroke may do."""
+
+    def __init__(self, text: str, load: float) -> None:
+        """Keep how many times too much."""
+        self.load = load
+        super().__init__(text)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way of the joints through a stroke.
+
+    Attributes:
+        keys: (5, n) configurations at the key positions of the path [rad].
+        distance: largest joint travel from home [rad].
+    """
+
+    keys: np.ndarray
+    distance: float
+
+
+class Reach:
+    """Answers whether a stroke can be played on one table, and how the joints would pass through it."""
+
+    def __init__(self, robot: RobotConfig, table: TableModel, settings: StrokeSettings | None = None) -> None:
+        """Solve some thousand tip poses over the table; they start every later search (under a second)."""
+        self.robot = robot
+        self.table = table
+        self.settings = settings or StrokeSettings()
+        self.chain = SerialChain.from_model(robot_model(robot, table), robot.joint_names, TIP_SITE)
+        self.clearance = Clearance(robot, table, self.settings.clearance)
+        self._velocity = self.settings.stroke_velocity * robot.limits("velocity")
+        self._acceleration = self.settings.stroke_acceleration * robot.limits("acceleration")
+        self._bank_poses, self._bank = self._fill_bank()
+
+    def reachable(
+        self,
+        cue_ball: np.ndarray,
+        azimuth: float,
+        speed: float = 0.5,
+        balls: Mapping[int, np.ndarray] | None = None,
+        elevation: float = 0.0,
+    ) -> tuple[bool, str]:
+        """Tell whether a stroke at the cue ball (2,) [m] can be played, and if not, why.
+
+        Args:
+            cue_ball: (2,) position [m].
+            azimuth: of the stroke [rad].
+            speed: of the tip at contact [m/s].
+            balls: (2,) positions by id of the other balls [m]; None = none is in the way.
+            elevation: of the cue [rad].
+        """
+        try:
+            self.candidates(Shot("reach", speed, azimuth, elevation), np.asarray(cue_ball, float), balls or {}, count=1)
+        except ArmError as error:
+            return False, str(error)
+        return True, ""
+
+    def candidates(
+        self,
+        shot: Shot,
+        cue_ball: np.ndarray,
+        balls: Mapping[int, np.ndarray],
+        count: int = 3,
+        share: float = 1.0,
+    ) -> tuple[TipPath, list[Candidate]]:
+        """Return the tip's path and up to ``count`` joint ways through it, nearest to home first.
+
+        Args:
+            shot: asked for.
+            cue_ball: (2,) [m].
+            balls: (2,) positions by id of the other balls [m].
+            count: how many ways are wanted.
+            share: of the settings' tip acceleration to begin with; a gentler stroke is tried where that is too much.
+
+        Raises:
+            UnreachableError: no joint solution; names the limit.
+            CollisionError: every solution touches something, or the tip would meet the cue ball twice.
+        """
+        while True:
+            try:
+                return self._candidates(shot, cue_ball, balls, count, share)
+            except AccelerationError as error:
+                share *= 0.95 / error.load
+                if share < LEAST_SHARE:
+                    raise
+
+    def _candidates(
+        self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray], count: int, share: float
+    ) -> tuple[TipPath, list[Candidate]]:
+        """Return what :meth:`candidates` promises for a ``share`` of the usual tip acceleration: gentler, but longer."""
+        path = TipPath.of(shot, cue_ball, self.table, self.robot.cue.tip_radius, self.settings, share)
+        named = [(f"ball {i}", np.asarray(p, float)) for i, p in balls.items() if i != 0]
+        check_aftermath(shot, cue_ball, named, self.table, path, self.settings)
+        keys, error = self._solve_keys(path)
+        ways = self._within_limits(path, keys, error)
+        self.clearance.place_balls({i: p for i, p in balls.items() if i != 0})
+        found: list[Candidate] = []
+        refused: CollisionError | None = None
+        for way in ways:
+            try:
+                self.clearance.check(way.keys, "in the stroke")
+            except CollisionError as collision:
+                refused = refused or collision
+                continue
+            found.append(way)
+            if len(found) == count:
+                break
+        if not found:
+            assert refused is not None  # _within_limits raises when there is no way
+            raise refused
+        return path, found
+
+    def _solve_keys(self, path: TipPath) -> tuple[np.ndarray, np.ndarray]:
+        """Return configurations (m, 5, n) [rad] at the path's key positions and the worst error (m,) of each row."""
+        positions = path.key_positions()
+        q = self._seeds(path)
+        goal, turn = np.broadcast_to(positions[2], (len(q), 3)), np.broadcast_to(path.rotation, (len(q), 3, 3))
+        contact, error = self.chain.solve(goal, turn, q, iterations=9)
+        keep = _distinct(contact, error)
+        contact, error = contact[keep], error[keep]
+        # The other key poses start from the contact's solution, so that all belong to one branch.
+        others = [0, 1, 3, 4]
+        start = np.repeat(contact, len(others), axis=0)
+        goal, turn = np.tile(positions[others], (len(contact), 1)), np.broadcast_to(path.rotation, (len(start), 3, 3))
+        rest, miss = self.chain.solve(goal, turn, start, iterations=7)
+        keys = np.empty((len(contact), len(positions), contact.shape[1]))
+        keys[:, 2], keys[:, others] = contact, rest.reshape(len(contact), len(others), -1)
+        return keys, np.maximum(error, miss.reshape(len(contact), len(others)).max(axis=1))
+
+    def _seeds(self, path: TipPath) -> np.ndarray:
+        """Return (m, n) configurations [rad] whose tip poses lie near the path's contact."""
+        wanted = _pose_key(path.contact, path.rotation)
+        nearest = np.argpartition(np.sum((self._bank_poses - wanted) ** 2, axis=1), _SEEDS)[:_SEEDS]
+        return self._bank[nearest]
+
+    def _within_limits(self, path: TipPath, keys: np.ndarray, error: np.ndarray) -> list[Candidate]:
+        """Return the rows that keep every joint limit, nearest to home first.
+
+        Raises:
+            UnreachableError: none does; names what the best one lacks.
+        """
+        chain, home = self.chain, self.robot.home
+        solved = (error < _SOLVED) & (np.abs(np.diff(keys, axis=1)).max(axis=(1, 2)) < _LARGEST_STEP)
+        if not np.any(solved):
+            raise UnreachableError(self._why_unsolved(path))
+        keys = keys[solved]
+        keys = keys + _turns_towards(keys[:, 2], home, chain.lower, chain.upper)[:, None]
+        over = np.maximum(chain.lower - keys, keys - chain.upper).max(axis=1)
+        inside = np.all(over <= 0.0, axis=1)
+        if not np.any(inside):
+            joint = int(np.argmax(over[np.argmin(over.max(axis=1))]))
+            raise UnreachableError(
+                f"{chain.names[joint]} would leave its limits {chain.lower[joint]:g} to {chain.upper[joint]:g} rad"
+            )
+        keys = keys[inside]
+        rates, changes = self._stroke_rates(path, keys)
+        load = rates.max(axis=1) / self._velocity
+        if not np.any(load.max(axis=1) <= 1.0):
+            best, joint = _best(load)
+            raise UnreachableError(
+                f"{chain.names[joint]} would need {load[best, joint] * self._velocity[joint]:.2f} rad/s "
+                f"at {path.profile.speed:.2f} m/s, has {self._velocity[joint]:.2f}"
+            )
+        keys, changes = keys[load.max(axis=1) <= 1.0], changes[load.max(axis=1) <= 1.0]
+        load = changes.max(axis=1) / self._acceleration
+        if not np.any(load.max(axis=1) <= 1.0):
+            best, joint = _best(load)
+            raise AccelerationError(
+                f"{chain.names[joint]} cannot bring the tip to {path.profile.speed:.2f} m/s and back to rest",
+                load[best, joint],
+            )
+        keys = keys[load.max(axis=1) <= 1.0]
+        distance = np.abs(keys[:, 0] - home).max(axis=1)
+        return [Candidate(keys[i], float(distance[i])) for i in np.argsort(distance, kind="stable")]
+
+    def _stroke_rates(self, path: TipPath, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return joint speeds [rad/s] and accelerations [rad/s^2] (m, 7, n) at critical times of the stroke, without sign.
+
+        The joints' travel per tip travel is known at three key poses; a parabola goes through it.
+        """
+        profile, (m, _, n) = path.profile, keys.shape
+        inner = keys[:, 1:4].reshape(-1, n)
+        twist = np.concatenate([path.forward, np.zeros(3)])[:, None]
+        jacobian = self.chain.jacobian(inner)
+        across = jacobian.transpose(0, 2, 1)
+        square = jacobian @ across + 1e-9 * np.eye(6)
+        per_travel = (across @ np.linalg.solve(square, np.broadcast_to(twist, (len(inner), 6, 1))))[..., 0].reshape(
+            m, 3, n
+        )
+        brake = profile.duration - profile.ramp_down
+        shares = np.array([0.2, 0.5, 0.8])
+        times = np.concatenate([shares * profile.ramp_up, [profile.contact_time], brake + shares * profile.ramp_down])
+        travel, speed, acceleration = (column[:, None] for column in profile.at(times))
+        fit = np.linalg.inv(np.vander([-profile.run_up, 0.0, profile.run_out], increasing=True)) @ per_travel
+        rate = fit[:, 0, None] + fit[:, 1, None] * travel + fit[:, 2, None] * travel**2
+        slope = fit[:, 1, None] + 2 * fit[:, 2, None] * travel
+        return np.abs(rate * speed), np.abs(rate * acceleration + slope * speed**2)
+
+    def _why_unsolved(self, path: TipPath) -> str:
+        base = self.robot.table_from_base(self.table)[:3, 3]
+        distance = float(np.linalg.norm(path.contact[:2] - base[:2]))
+        return f"out of reach or singular: no joint solution along the stroke, {distance:.2f} m from the base axis"
+
+    def _fill_bank(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return pose keys (m, 4) and collision-free configurations (m, n) [rad] of random strokes over the table."""
+        rng = np.random.default_rng(7)
+        table, home = self.table, self.robot.home
+        half = np.array([table.length, table.width]) / 2 - table.ball_radius
+        position = np.column_stack(
+            [rng.uniform(-half, half, (_BANK_TRIALS, 2)), np.full(_BANK_TRIALS, table.ball_radius)]
+        )
+        rotation = np.stack([tip_rotation(a, 0.0) for a in rng.uniform(-np.pi, np.pi, _BANK_TRIALS)])
+        start = rng.uniform(
+            np.maximum(self.chain.lower, -np.pi), np.minimum(self.chain.upper, np.pi), (_BANK_TRIALS, len(home))
+        )
+        q, error = self.chain.solve(position, rotation, start, iterations=20)
+        q = q + _turns_towards(q, home, self.chain.lower, self.chain.upper)
+        good = (error < _SOLVED) & np.all((q >= self.chain.lower) & (q <= self.chain.upper), axis=1)
+        self.clearance.place_balls({})
+        rows = [i for i in np.flatnonzero(good) if not self.clearance.arm_touches(q[i])]
+        return np.stack([_pose_key(position[i], rotation[i]) for i in rows]), q[rows]
+
+
+def _best(load: np.ndarray) -> tuple[int, int]:
+    """Return the row whose worst column is least, and that column."""
+    row = int(np.argmin(load.max(axis=1)))
+    return row, int(np.argmax(load[row]))
+
+
+def _pose_key(position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """Return (4,) coordinates in which neighbours have similar joint solutions: x, y [m], weighted direction."""
+    return np.concatenate([position[:2], 0.25 * rotation[:2, 0]])
+
+
+def _distinct(q: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Return the indices of solved rows (m, n) [rad] that differ from each other by more than whole turns."""
+    kept: list[int] = []
+    for i in np.flatnonzero(error < _SOLVED):
+        if all(np.abs(np.remainder(q[i] - q[j] + np.pi, 2 * np.pi) - np.pi).max() > 1e-3 for j in kept):
+            kept.append(int(i))
+    return np.array(kept, dtype=int) if kept else np.array([int(np.argmin(error))])
+
+
+def _turns_towards(q: np.ndarray, home: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return the whole turns (m, n) [rad] that bring each joint of (m, n) nearest to home within its limits."""
+    turns = 2 * np.pi * np.round((home - q) / (2 * np.pi))
+    turns = np.where(q + turns > upper, turns - 2 * np.pi, turns)
+    return np.where(q + turns < lower, turns + 2 * np.pi, turns)
