@@ -1,0 +1,158 @@
+"""Shots worth a thought: cheap proposals from the balls at rest, all of them legal and within reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_agent.peers import Scene
+from cue_agent.reach import Reach, distance_to_nose, playable, unit
+from cue_core.shots import Shot
+
+PROBES = ("one_cushion", "half_ball", "two_cushion", "head_on", "roll")
+"""Generic shots in the order in which they teach: cloth and cushion, balls, angles, impact, cloth alone."""
+_MAX_CUT = 0.9
+_AIMED = ("aimed", "cushion", "roll")
+_AIMED_SHARES = (0.55, 0.30, 0.15)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A shot that could be played.
+
+    Attributes:
+        kind: what it was meant as: one of :data:`PROBES`, ``"aimed"``, ``"cushion"`` or ``"random"``.
+        speed: of the tip [m/s].
+        azimuth: [rad], -pi..pi.
+        target: id of the ball that is aimed at, -1 = none.
+    """
+
+    kind: str
+    speed: float
+    azimuth: float
+    target: int = -1
+
+    def shot(self, shot_id: str) -> Shot:
+        """Return it as a shot."""
+        return Shot(shot_id, self.speed, self.azimuth)
+
+
+def free_path(scene: Scene, azimuth: float, length: float) -> bool:
+    """Tell whether no object ball lies within two radii of the cue ball's way of ``length`` [m] along ``azimuth``."""
+    ball = scene.cue_ball
+    if ball is None:
+        return False
+    direction = unit(azimuth)
+    across = np.array([-direction[1], direction[0]])
+    for other in scene.object_balls:
+        offset = other.position - ball.position
+        if 0 < float(offset @ direction) < length and abs(float(offset @ across)) < 2 * scene.table.ball_radius:
+            return False
+    return True
+
+
+def contact_azimuth(scene: Scene, target: int, offset: float) -> float | None:
+    """Return the azimuth that meets ball ``target`` with the cue ball ``offset`` ball diameters beside its centre.
+
+    0 is head-on, 0.5 a half-ball hit, + leaves the target to the right. None when another ball is in the way.
+    """
+    ball = scene.cue_ball
+    other = next((b for b in scene.object_balls if b.ball_id == target), None)
+    if ball is None or other is None:
+        return None
+    way = other.position - ball.position
+    distance = float(np.linalg.norm(way))
+    diameter = 2 * scene.table.ball_radius
+    if distance <= diameter or abs(offset) * diameter >= distance:
+        return None
+    azimuth = math.atan2(way[1], way[0]) + math.asin(offset * diameter / distance)
+    to_contact = math.sqrt(distance**2 - (offset * diameter) ** 2) - diameter * math.sqrt(max(1 - offset**2, 0.0))
+    # Just short of the contact, so that the target itself does not count as an obstacle.
+    others = tuple(b for b in scene.balls if b.ball_id != target)
+    if not free_path(Scene(scene.table, others), azimuth, to_contact + diameter):
+        return None
+    return math.remainder(azimuth, 2 * math.pi)
+
+
+def _speed(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def _to_ball(scene: Scene, offset: float, rng: np.random.Generator) -> tuple[float, int] | None:
+    if not scene.object_balls:
+        return None
+    target = int(rng.choice([b.ball_id for b in scene.object_balls]))
+    azimuth = contact_azimuth(scene, target, offset)
+    return None if azimuth is None else (azimuth, target)
+
+
+def propose(scene: Scene, kind: str, rng: np.random.Generator, speeds: tuple[float, float]) -> Candidate | None:
+    """Return one proposal of a kind, or None when this draw makes no such shot; legality is not looked at.
+
+    Args:
+        scene: balls at rest.
+        kind: as in :class:`Candidate`.
+        rng: of the draw.
+        speeds: slowest and fastest tip [m/s].
+    """
+    low, high = speeds
+    middle = math.sqrt(low * high)
+    if scene.cue_ball is None:
+        return None
+    if kind in ("aimed", "half_ball", "head_on"):
+        offsets = {
+            "aimed": rng.uniform(-_MAX_CUT, _MAX_CUT),
+            "half_ball": 0.5 * rng.choice([-1.0, 1.0]),
+            "head_on": 0.0,
+        }
+        found = _to_ball(scene, float(offsets[kind]), rng)
+        span = (low, high) if kind == "aimed" else (max(low, 0.7 * middle), middle)
+        return None if found is None else Candidate(kind, _speed(rng, *span), *found)
+    azimuth = float(rng.uniform(-math.pi, math.pi))
+    if kind == "random":
+        return Candidate(kind, _speed(rng, low, high), azimuth)
+    way = distance_to_nose(scene.table, scene.cue_ball.position, unit(azimuth))
+    if not free_path(scene, azimuth, way):
+        return None
+    if kind == "roll":
+        # Long and slow: only directions that leave a third of the table's length to roll.
+        slow = (low, min(high, 1.3 * low))
+        return Candidate(kind, _speed(rng, *slow), azimuth) if way > scene.table.length / 3 else None
+    span = {"one_cushion": (low, middle), "two_cushion": (middle, 0.5 * (middle + high))}.get(kind, (low, high))
+    return Candidate(kind, _speed(rng, *span), azimuth)
+
+
+def generate(
+    scene: Scene,
+    kinds: Sequence[str],
+    count: int,
+    rng: np.random.Generator,
+    speeds: tuple[float, float],
+    reach: Reach,
+    shares: Sequence[float] | None = None,
+) -> list[Candidate]:
+    """Return up to ``count`` playable shots of the kinds, drawn with the given shares (even ones by default).
+
+    Fewer are returned when ten draws for each wanted shot do not give enough.
+    """
+    found: list[Candidate] = []
+    for _ in range(10 * count):
+        kind = str(rng.choice(list(kinds), p=None if shares is None else list(shares)))
+        candidate = propose(scene, kind, rng, speeds)
+        if candidate is not None and playable(scene, candidate.azimuth, candidate.speed, reach)[0]:
+            found.append(candidate)
+            if len(found) == count:
+                break
+    return found
+
+
+def aimed(
+    scene: Scene, count: int, rng: np.random.Generator, speeds: tuple[float, float], reach: Reach
+) -> list[Candidate]:
+    """Return up to ``count`` playable shots at balls, at cushions, and long rolls."""
+    if not scene.object_balls:
+        return generate(scene, _AIMED[1:], count, rng, speeds, reach)
+    return generate(scene, _AIMED, count, rng, speeds, reach, _AIMED_SHARES)

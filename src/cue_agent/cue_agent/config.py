@@ -1,0 +1,77 @@
+"""Settings of the agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cue_core.errors import CueError, OutOfRangeError
+from cue_core.settings import check_settings, setting
+
+PLANNERS = ("offline", "random", "script")
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """Settings of the agent; lengths in m, speeds in m/s, angles in rad, times in s of wall clock.
+
+    The compute budgets count simulated shots, never seconds, so that a slow machine plays the same session.
+    """
+
+    run_dir: str = setting("", "folder of the run, from which a session is resumed; empty = keep nothing")
+    robot: str = setting("", "robot file (config/robots), which says where the arm reaches; empty = a geometric rule")
+    planner: str = setting("offline", f"what chooses the shots: {', '.join(PLANNERS)}")
+    seed: int = setting(0, "of every random choice", low=0, high=2**31 - 1)
+    shots: int = setting(12, "strokes of a session when the goal says 0, held-out ones included", low=2, high=1000)
+    held_out_shots: int = setting(5, "of these, played after the last fit only to judge it", low=1, high=999)
+
+    probes: int = setting(3, "generic shots before the model is asked what it knows least", low=0, high=100)
+    first_fit: int = setting(3, "shots before the first fit", low=1, high=100)
+    fit_every: int = setting(2, "shots between fits", low=1, high=100)
+    fit_evaluations: int = setting(0, "simulated shots of one fit; 0 = the fitter's default", low=0, high=10_000_000)
+    agreement_error: float = setting(0.004, "rest error below which shots are explained", "m", 0.0, 1.0)
+    agreement_shots: int = setting(
+        2, "shots in a row, predicted before they were fitted, to stop early", low=1, high=100
+    )
+    min_held_out: int = setting(3, "held-out shots without which a session that ends early has failed", low=1, high=999)
+
+    candidates: int = setting(48, "shots proposed per decision", low=4, high=100_000)
+    shortlist: int = setting(12, "of these, examined with the ensemble", low=1, high=10_000)
+    ensemble: int = setting(8, "parameter samples per examined shot", low=0, high=1000)
+    speed_min: float = setting(0.3, "slowest tip", "m/s", 0.05, 5.0)
+    speed_max: float = setting(1.2, "fastest tip", "m/s", 0.05, 5.0)
+    speed_stddev: float = setting(0.02, "relative error of a stroke's speed", low=0.0, high=0.5)
+    azimuth_stddev: float = setting(0.006, "error of a stroke's direction", "rad", 0.0, 0.2)
+    nominal_speed_stddev: float = setting(
+        0.15, "the same as speed_stddev for the unfitted twin, whose friction is as uncertain", low=0.0, high=0.5
+    )
+    measurement_stddev: float = setting(0.002, "of an observed rest position", "m", 1e-5, 0.1)
+    max_cue_pocket: float = setting(0.08, "largest probability of losing the cue ball in one shot", low=0.0, high=1.0)
+    max_any_pocket: float = setting(0.15, "largest probability of losing any ball in one shot", low=0.0, high=1.0)
+    max_stuck: float = setting(0.25, "largest probability of leaving the cue ball hardly playable", low=0.0, high=1.0)
+    min_playable: float = setting(0.25, "share of directions that must be playable", low=0.0, high=1.0)
+
+    max_refusals: int = setting(12, "shots in a row that the arm may refuse", low=1, high=1000)
+    max_failures: int = setting(3, "strokes in a row that may fail without touching the ball", low=1, high=100)
+    max_not_observed: int = setting(2, "strokes in a row that may go unseen", low=1, high=100)
+
+    quiet_images: int = setting(3, "images at rest before the balls are taken to rest", low=1, high=1000)
+    quiet_timeout: float = setting(2.0, "without an image, after which the last one counts", "s", 0.1, 60.0)
+    answer_timeout: float = setting(10.0, "without an answer, after which a peer is asked again", "s", 0.1, 600.0)
+    peer_timeout: float = setting(60.0, "without a peer, after which the session ends", "s", 0.1, 3600.0)
+    time_reset: float = setting(0.5, "jump back of the clock that ends a session", "s", 0.0, 1e6)
+
+    def __post_init__(self) -> None:
+        """Check bounds and combinations.
+
+        Raises:
+            CueError: naming the setting and what is allowed.
+        """
+        check_settings(self)
+        if self.planner == "llm":
+            raise CueError("planner llm is not part of this version; available are " + ", ".join(PLANNERS))
+        if self.planner not in PLANNERS:
+            raise CueError(f"planner is {self.planner!r}; available are {', '.join(PLANNERS)}")
+        if self.held_out_shots >= self.shots:
+            raise OutOfRangeError("held_out_shots", self.held_out_shots, 1, self.shots - 1)
+        if self.speed_min >= self.speed_max:
+            raise OutOfRangeError("speed_min", self.speed_min, 0.05, self.speed_max, "m/s")

@@ -1,0 +1,268 @@
+"""What the session asks of the other nodes, and their answers, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Protocol
+
+import numpy as np
+
+from cue_core.balls import BallState
+from cue_core.errors import CueError
+from cue_core.parameters import ParameterEstimate
+from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
+from cue_core.table import TableModel
+
+CUE_BALL = 0
+NOMINAL = 0
+"""Revision of the unfitted twin."""
+FIT_TIME_RESET = 8
+"""``IdentifyParameters.Result.TIME_RESET``."""
+NO_MOTION = "no_motion"
+"""Flag of a shot record in which no ball moved."""
+
+
+class Code(IntEnum):
+    """How a session ended; values equal the constants of ``cue_msgs/action/Calibrate``."""
+
+    NONE = 0
+    INVALID_GOAL = 1
+    NO_TABLE = 2
+    ARM_FAILED = 3
+    NOT_OBSERVED = 4
+    FIT_FAILED = 5
+    UNPLAYABLE = 6
+    CANCELED = 7
+    TIME_RESET = 8
+    BUSY = 9
+
+
+class ArmCode(IntEnum):
+    """How a stroke ended; values equal the constants of ``cue_msgs/action/ExecuteShot``."""
+
+    NONE = 0
+    INVALID_SHOT = 1
+    NO_BALL = 2
+    UNREACHABLE = 3
+    COLLISION = 4
+    CONTROLLER = 5
+    ALREADY_STRUCK = 6
+    CANCELED = 7
+    STOPPED = 8
+    TIME_RESET = 9
+    PREEMPTED = 10
+    TIMEOUT = 11
+
+
+class SessionEndedError(CueError):
+    """The session is over, for good or ill."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        """Keep the code beside the message."""
+        super().__init__(message)
+        self.code = code
+
+
+class TwinError(CueError):
+    """The twin could not answer for the shots asked; others may do."""
+
+
+class UnknownRevisionError(TwinError):
+    """The twin does not know the estimate asked for."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The table and the balls at rest on it.
+
+    Attributes:
+        table: as reconstructed.
+        balls: all that are known, pocketed ones included.
+    """
+
+    table: TableModel
+    balls: tuple[BallState, ...]
+
+    @property
+    def cue_ball(self) -> BallState | None:
+        """Return the cue ball while it is in play."""
+        return next((b for b in self.balls if b.ball_id == CUE_BALL and b.in_play), None)
+
+    @property
+    def object_balls(self) -> tuple[BallState, ...]:
+        """Return the object balls in play."""
+        return tuple(b for b in self.balls if b.ball_id != CUE_BALL and b.in_play)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The twin's answer for one shot; arrays follow ``ball_ids`` (n of them).
+
+    Attributes:
+        shot_id: of the shot asked about.
+        ball_ids: the balls.
+        rest: (n, 2) mean rest positions over the ensemble [m].
+        rest_covariance: (n, 2, 2) of them over the ensemble [m^2].
+        pocket_probability: (n,) 0..1.
+        tracks: of the mean parameters, sampled as asked; empty when no times were.
+        ball_contacts: count of ball-ball contacts.
+        cushion_contacts: count of cushion contacts.
+    """
+
+    shot_id: str
+    ball_ids: tuple[int, ...]
+    rest: np.ndarray
+    rest_covariance: np.ndarray
+    pocket_probability: np.ndarray
+    tracks: tuple[BallTrack, ...] = ()
+    ball_contacts: int = 0
+    cushion_contacts: int = 0
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What came of one stroke, as far as the arm knows.
+
+    Attributes:
+        code: 0 = none.
+        message: for a person; empty when all went well.
+        struck: the tip passed the ball.
+        achieved: as measured, None where nothing was.
+    """
+
+    code: ArmCode
+    message: str = ""
+    struck: bool = False
+    achieved: Stroke | None = None
+
+
+class StrikeStatus(Enum):
+    """What a stroke means for the session."""
+
+    OBSERVED = "observed"
+    """Struck, and the camera saw balls move."""
+    NOT_OBSERVED = "not_observed"
+    """Struck as the arm says, but nothing was seen to move."""
+    REFUSED = "refused"
+    """The arm cannot play this shot; another one may do."""
+    FAILED = "failed"
+    """The arm tried and failed without touching the ball; it may be tried again."""
+    HALTED = "halted"
+    """The arm stopped and a person must look: a stop, or an abort at or after contact."""
+    CANCELED = "canceled"
+    TIME_RESET = "time_reset"
+
+    @property
+    def used(self) -> bool:
+        """True when a shot of the budget is gone."""
+        return self in (StrikeStatus.OBSERVED, StrikeStatus.NOT_OBSERVED)
+
+
+def classify(result: ArmResult, record: ShotRecord | None) -> StrikeStatus:
+    """Say what an arm's result and the camera's record (None = there is none) mean for the session."""
+    if result.code == ArmCode.TIME_RESET:
+        return StrikeStatus.TIME_RESET
+    if result.code == ArmCode.CANCELED:
+        return StrikeStatus.CANCELED
+    if result.code == ArmCode.STOPPED or (result.struck and result.code not in (ArmCode.NONE, ArmCode.ALREADY_STRUCK)):
+        return StrikeStatus.HALTED
+    if result.code in (ArmCode.NONE, ArmCode.ALREADY_STRUCK):
+        seen = record is not None and bool(record.tracks) and NO_MOTION not in record.flags
+        return StrikeStatus.OBSERVED if seen else StrikeStatus.NOT_OBSERVED
+    if result.code in (ArmCode.CONTROLLER, ArmCode.PREEMPTED, ArmCode.TIMEOUT):
+        return StrikeStatus.FAILED
+    return StrikeStatus.REFUSED
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What to fit; see ``cue_msgs/action/IdentifyParameters``. The fitter picks the shots that judge among them."""
+
+    shot_ids: tuple[str, ...]
+    seed: int
+    evaluations: int = 0
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What came of a fit.
+
+    Attributes:
+        code: of ``cue_msgs/action/IdentifyParameters``, 0 = none.
+        message: what went wrong, or why the estimate was promoted or not.
+        promoted: the twin uses it now.
+        estimate: None where the fit failed.
+    """
+
+    code: int
+    message: str
+    promoted: bool
+    estimate: ParameterEstimate | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where the session stands, for people and for the client."""
+
+    phase: str
+    text: str
+    shots_used: int
+    shots_budget: int
+    revision: int
+    held_out_error: float
+
+
+class Twin(Protocol):
+    """Predicts shots."""
+
+    def predict(
+        self,
+        shots: Sequence[Shot],
+        balls: Sequence[BallState],
+        *,
+        revision: int = NOMINAL,
+        ensemble: int = 0,
+        times: Sequence[float] = (),
+    ) -> list[Prediction]:
+        """Return one prediction per shot, in order, each from the same balls at rest.
+
+        Raises:
+            UnknownRevisionError: no such estimate.
+            TwinError: the simulation failed for one of the shots.
+            SessionEndedError: the twin is gone for good, or the session was cancelled.
+        """
+
+
+class Peers(Twin, Protocol):
+    """The other nodes.
+
+    Every call may raise :class:`SessionEndedError`: cancelled, clock reset, or a peer gone for good.
+    """
+
+    def check(self) -> None:
+        """Raise if the session should not go on."""
+
+    def scene(self) -> Scene:
+        """Wait until table and balls are known and at rest, and return them."""
+
+    def strike(self, shot: Shot, resumed: bool) -> ArmResult:
+        """Have a shot played and wait until the arm is done, also when the session is cancelled meanwhile.
+
+        Args:
+            shot: the arm never strikes the same id twice.
+            resumed: it may have been asked for before a restart; what came of it is found out first.
+        """
+
+    def record(self, shot_id: str) -> ShotRecord | None:
+        """Wait until the camera has done with a shot that was struck; None when it recorded nothing."""
+
+    def fit(self, request: FitRequest, resumed: bool) -> FitResult:
+        """Have parameters fitted. ``resumed``: the same was asked for before a restart."""
+
+    def report(self, status: Status) -> None:
+        """Tell people where the session stands."""
+
+    def show(self, shot: Shot, prediction: Prediction | None) -> None:
+        """Draw the next shot and what it is expected to do."""

@@ -1,0 +1,295 @@
+"""Who chooses the next shot. Every planner sees the same context, obeys the same limits, and gives its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from cue_agent.candidates import PROBES, Candidate, aimed, generate
+from cue_agent.config import PLANNERS, AgentConfig
+from cue_agent.misfit import KINDS, Misfit, misfit
+from cue_agent.peers import NOMINAL, Prediction, Scene, Twin, TwinError
+from cue_agent.reach import Reach
+from cue_agent.value import Value, copies, evaluate, shares
+from cue_core.errors import UnknownNameError
+from cue_core.shots import Shot, ShotRecord
+
+TURNS = 4
+_NOTHING_KNOWN: Mapping[str, Misfit] = dict.fromkeys(KINDS, Misfit(0.0, 0))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a planner may know.
+
+    Attributes:
+        scene: balls at rest.
+        slot: count of exploration shots played so far.
+        held_out_slot: count of held-out shots played so far.
+        revision: of the estimate in use, 0 = unfitted.
+        explained: exploration shots with what the twin predicts for them now.
+        twin: predicts shots.
+        reach: of the arm.
+        turn: how often this choice was made before without an option that worked, below :data:`TURNS`.
+        rng: of this turn, the same after a restart.
+        config: limits and budgets.
+    """
+
+    scene: Scene
+    slot: int
+    held_out_slot: int
+    revision: int
+    explained: Sequence[tuple[ShotRecord, Prediction]]
+    twin: Twin
+    reach: Reach
+    turn: int
+    rng: np.random.Generator
+    config: AgentConfig
+
+
+@dataclass(frozen=True)
+class Option:
+    """A shot that may be played, with its numbers and the reason for it."""
+
+    candidate: Candidate
+    value: Value
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for the journal."""
+        return {**asdict(self.candidate), **{k: _rounded(v) for k, v in asdict(self.value).items()}}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Options, the best first, and how they came about."""
+
+    options: tuple[Option, ...]
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+class Planner(Protocol):
+    """Chooses exploration shots."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that the ``planner`` parameter has for it."""
+
+    def choose(self, context: Context) -> Choice:
+        """Return options for the next exploration shot, the best first; it is asked again when none of them works."""
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _ask(context: Context, shots: Sequence[Shot], ensemble: int) -> list[Prediction | None]:
+    """Return predictions; None for a shot that the twin cannot simulate."""
+    if not shots:
+        return []
+    balls = context.scene.balls
+    try:
+        return list(context.twin.predict(shots, balls, revision=context.revision, ensemble=ensemble))
+    except TwinError:
+        if len(shots) == 1:
+            return [None]
+    middle = len(shots) // 2  # one bad shot spoils the whole answer: find it by halves
+    return _ask(context, shots[:middle], ensemble) + _ask(context, shots[middle:], ensemble)
+
+
+def examine(
+    context: Context, candidates: Sequence[Candidate], misfits: Mapping[str, Misfit]
+) -> list[tuple[Candidate, Value]]:
+    """Return the numbers of each candidate over the posterior ensemble; those the twin cannot simulate are left out.
+
+    Costs ``ensemble + 4`` simulated shots for each candidate.
+    """
+    config = context.config
+    fitted = context.revision != NOMINAL
+    speed_stddev = config.speed_stddev if fitted else config.nominal_speed_stddev
+    shots = [c.shot(f"candidate-{i}") for i, c in enumerate(candidates)]
+    predictions = _ask(context, shots, config.ensemble if fitted else 0)
+    perturbed = _ask(context, [p for s in shots for p in copies(s, speed_stddev, config.azimuth_stddev)], 0)
+    found = []
+    for i, (candidate, prediction) in enumerate(zip(candidates, predictions, strict=True)):
+        around = [p for p in perturbed[4 * i : 4 * i + 4] if p is not None]
+        if prediction is None or len(around) < 4:
+            continue
+        value = evaluate(
+            context.scene,
+            prediction,
+            around,
+            config.ensemble if fitted else 0,
+            misfits,
+            config.measurement_stddev,
+            context.reach,
+            config.min_playable,
+        )
+        found.append((candidate, value))
+    return found
+
+
+def safe(value: Value, config: AgentConfig, slack: float = 1.0) -> bool:
+    """Tell whether a shot's risks are within the limits, widened by ``slack``."""
+    return (
+        value.pocket_cue <= slack * config.max_cue_pocket
+        and value.pocket_any <= slack * config.max_any_pocket
+        and value.stuck <= slack * config.max_stuck
+    )
+
+
+def _rank(
+    context: Context, examined: Sequence[tuple[Candidate, Value]], utility: Callable[[Candidate, Value], float]
+) -> list[tuple[Candidate, Value]]:
+    """Return the safe ones by falling utility; when none is safe, those within three times the limits, safest first."""
+    order = sorted(range(len(examined)), key=lambda i: (-utility(*examined[i]), i))
+    kept = [examined[i] for i in order if safe(examined[i][1], context.config)]
+    if kept:
+        return kept
+    risky = [examined[i] for i in order if safe(examined[i][1], context.config, 3.0)]
+    return sorted(risky, key=lambda e: (e[1].pocket_cue, e[1].pocket_any, e[1].stuck))
+
+
+def _speeds(config: AgentConfig) -> tuple[float, float]:
+    return config.speed_min, config.speed_max
+
+
+def _candidates(context: Context, kinds: Sequence[str]) -> list[Candidate]:
+    """Return playable candidates of the kinds, or of any kind where the table gives none."""
+    config = context.config
+    found: list[Candidate] = []
+    if kinds:
+        found = generate(context.scene, kinds, config.candidates, context.rng, _speeds(config), context.reach)
+    if not found:
+        found = aimed(context.scene, config.candidates, context.rng, _speeds(config), context.reach)
+    if not found:
+        found = generate(context.scene, ["random"], config.candidates, context.rng, _speeds(config), context.reach)
+    return found
+
+
+def _as_meant(kind: str, prediction: Prediction) -> bool:
+    balls, cushions = prediction.ball_contacts, prediction.cushion_contacts
+    return {
+        "roll": balls == 0 and cushions == 0,
+        "one_cushion": balls == 0 and cushions >= 1,
+        "two_cushion": balls == 0 and cushions >= 2,
+        "half_ball": balls >= 1,
+        "head_on": balls >= 1,
+    }.get(kind, balls + cushions >= 1)
+
+
+class OfflinePlanner:
+    """Generic probes first, then the shots of the largest utility (see :mod:`cue_agent.value`).
+
+    One decision costs ``candidates`` simulated shots for the mean outcome of each proposal, and ``ensemble + 4`` for
+    each of the ``shortlist``.
+    """
+
+    name = "offline"
+
+    def choose(self, context: Context) -> Choice:
+        """Return the options for the next exploration shot, the best first."""
+        probe = PROBES[context.slot % len(PROBES)] if context.slot < context.config.probes else ""
+        candidates = _candidates(context, [probe] if probe else [])
+        misfits = misfit(context.explained, context.scene.table) if context.explained else _NOTHING_KNOWN
+        shots = [c.shot(f"candidate-{i}") for i, c in enumerate(candidates)]
+        likely = [
+            (c, p)
+            for c, p in zip(candidates, _ask(context, shots, 0), strict=True)
+            if p is not None and not np.any(p.pocket_probability > 0.5)
+        ]
+        meant = [(c, p) for c, p in likely if _as_meant(probe or c.kind, p)] or likely
+        shortlist = sorted(range(len(meant)), key=lambda i: (-self._promise(context, meant[i][1], misfits), i))
+        examined = examine(context, [meant[i][0] for i in shortlist[: context.config.shortlist]], misfits)
+        ranked = _rank(context, examined, lambda _candidate, value: value.utility)
+        why = f"probe {probe}" if probe else "largest utility"
+        numbers = {
+            "proposed": len(candidates),
+            "without_pocket": len(likely),
+            "examined": len(examined),
+            "kept": len(ranked),
+            "misfit": {k: {"growth": _rounded(m.growth), "stretches": m.stretches} for k, m in misfits.items()},
+        }
+        return Choice(tuple(Option(c, v, f"{why}: {_because(v)}") for c, v in ranked), numbers)
+
+    @staticmethod
+    def _promise(context: Context, prediction: Prediction, misfits: Mapping[str, Misfit]) -> float:
+        """Return a cheap stand-in for the utility: what kinds of events the shot holds that are badly known."""
+        part = shares(context.scene, prediction)
+        return sum(part[k] * (misfits[k].growth / 0.02 + 1 / (1 + misfits[k].stretches)) for k in KINDS)
+
+
+def _because(value: Value) -> str:
+    return (
+        f"utility {value.utility:.2f} nat (information {value.information:.2f}, misfit {value.misfit:.2f}, "
+        f"novelty {value.novelty:.2f}), {value.ball_contacts} ball and {value.cushion_contacts} cushion contacts, "
+        f"pocket {value.pocket_any:.0%}"
+    )
+
+
+class RandomPlanner:
+    """Baseline: random legal shots within the same limits of risk."""
+
+    name = "random"
+
+    def choose(self, context: Context) -> Choice:
+        """Return safe random shots in the order drawn."""
+        return _drawn(context, ["random"], "random legal shot")
+
+
+class ScriptPlanner:
+    """Baseline: the generic probes in turn, whatever was learnt."""
+
+    name = "script"
+
+    def choose(self, context: Context) -> Choice:
+        """Return safe shots of the kind whose turn it is, in the order drawn."""
+        kind = PROBES[context.slot % len(PROBES)]
+        return _drawn(context, [kind], f"script: {kind}")
+
+
+def _drawn(context: Context, kinds: Sequence[str], reason: str) -> Choice:
+    candidates = _candidates(context, kinds)[: context.config.shortlist]
+    examined = examine(context, candidates, _NOTHING_KNOWN)
+    ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
+    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked)}
+    return Choice(tuple(Option(c, v, reason) for c, v in ranked), numbers)
+
+
+def choose_held_out(context: Context) -> Choice:
+    """Return the options for the next shot that only judges the result; the same for every planner.
+
+    They are drawn, not chosen: legal shots of all speeds at balls and cushions in random order, within the limits of
+    risk. Every other one, beginning with the first, must meet a ball or a cushion, so that at least half of them do.
+    """
+    config = context.config
+    speeds = _speeds(config)
+    candidates = aimed(context.scene, config.shortlist, context.rng, speeds, context.reach)
+    half = len(candidates) // 2
+    drawn = generate(context.scene, ["random"], config.shortlist - half, context.rng, speeds, context.reach)
+    candidates = candidates[:half] + drawn if drawn else candidates
+    candidates = [candidates[i] for i in context.rng.permutation(len(candidates))]
+    examined = examine(context, candidates, _NOTHING_KNOWN)
+    ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
+    must_touch = context.held_out_slot % 2 == 0
+    touching = [e for e in ranked if e[1].ball_contacts + e[1].cushion_contacts > 0]
+    others = [e for e in ranked if e[1].ball_contacts + e[1].cushion_contacts == 0]
+    if must_touch:
+        ranked = touching + (others if context.turn == TURNS - 1 else [])
+    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked)}
+    return Choice(tuple(Option(c, v, "drawn to judge the result") for c, v in ranked), numbers)
+
+
+def make_planner(name: str) -> Planner:
+    """Return a planner by name.
+
+    Raises:
+        UnknownNameError: lists the names.
+    """
+    planners: dict[str, Planner] = {p.name: p for p in (OfflinePlanner(), RandomPlanner(), ScriptPlanner())}
+    if name not in planners:
+        raise UnknownNameError("planner", name, PLANNERS)
+    return planners[name]

@@ -1,0 +1,395 @@
+"""Carries a session out: takes the next step, writes it down, does it, writes down what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cue_agent.config import AgentConfig
+from cue_agent.journal import EXPLORE, HELD_OUT, Attempt, Journal, SessionState
+from cue_agent.peers import (
+    FIT_TIME_RESET,
+    NOMINAL,
+    ArmCode,
+    ArmResult,
+    Code,
+    FitRequest,
+    Peers,
+    Prediction,
+    SessionEndedError,
+    Status,
+    StrikeStatus,
+    TwinError,
+    classify,
+)
+from cue_agent.planners import TURNS, Choice, Context, Option, Planner, choose_held_out
+from cue_agent.reach import MakeReach, Reach
+from cue_agent.scores import replay, score, score_to_dict
+from cue_agent.steps import Choose, Fit, Step, Stop, Strike, next_step
+from cue_agent.summary import Judged, SessionResult, build_summary, summary_lines, write_json
+from cue_core.shot_log import ShotLog
+from cue_core.shots import Shot, ShotRecord
+from cue_core.table import TableModel
+from cue_identify.scoring import ShotScore
+
+_TOLD_OPTIONS = 5
+_ROLES = {EXPLORE: 0, HELD_OUT: 1}
+_FIT_STREAM = 2  # beside the streams of _ROLES
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What was asked for; 0 = the configured default."""
+
+    instruction: str = ""
+    shots: int = 0
+    held_out_shots: int = 0
+
+
+class Session:
+    """One calibration session, resumed from its journal where that holds an unfinished one."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        peers: Peers,
+        planner: Planner,
+        journal: Journal,
+        make_reach: MakeReach,
+        log: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Name what the session works with; ``log`` takes lines for people."""
+        self._config, self._peers, self._planner = config, peers, planner
+        self._journal, self._make_reach, self._log = journal, make_reach, log
+        self._records: dict[str, ShotRecord] = {}
+        self._replays: dict[tuple[str, int], Prediction] = {}
+        self._choices: tuple[tuple[str, int, int], list[Choice]] | None = None
+        self._reach: tuple[TableModel, Reach] | None = None
+        self._phase = ""
+
+    @property
+    def _state(self) -> SessionState:
+        if self._journal.state is None:
+            raise SessionEndedError(Code.INVALID_GOAL, "no session was begun")
+        return self._journal.state
+
+    def run(self, goal: Goal) -> SessionResult:
+        """Play the session to its end and return its result; never raises for what peers or the table do."""
+        try:
+            self._open(goal)
+        except SessionEndedError as error:
+            return SessionResult(error.code, str(error), run_directory=self._journal.run_dir)
+        state = self._state
+        if state.result is not None:  # it ended, but nobody was told
+            return SessionResult.from_dict(state.result)
+        try:
+            if state.stopped is None:
+                self._enter("reconstruct", "looking for the table and the balls")
+                self._peers.scene()
+            self._remember()
+            while True:
+                self._peers.check()
+                step = next_step(state, self._config)
+                if isinstance(step, Stop):
+                    break
+                self._take(step)
+            judged = self._judge() if step.code == Code.NONE else Judged()
+        except SessionEndedError as error:
+            step, judged = Stop(error.code, str(error)), Judged()
+        return self._close(step, judged)
+
+    def delivered(self) -> None:
+        """Note that the result was handed over, so that the next goal begins a new session."""
+        if self._journal.unfinished and self._state.result is not None:
+            self._journal.write("delivered")
+
+    def _open(self, goal: Goal) -> None:
+        if self._journal.unfinished:
+            self._log("resuming the unfinished session of this run folder; its own budget holds")
+            return
+        shots = goal.shots or self._config.shots
+        held_out = goal.held_out_shots or min(self._config.held_out_shots, max(shots - 1, 1))
+        if not 1 <= held_out < shots:
+            raise SessionEndedError(
+                Code.INVALID_GOAL, f"held_out_shots is {held_out}, allowed is 1 to {shots - 1} for {shots} shots"
+            )
+        taken = []
+        if self._journal.run_dir:
+            taken = [r.shot_id for r in ShotLog(Path(self._journal.run_dir, "shots.jsonl")).read()]
+        self._journal.begin(
+            taken,
+            instruction=goal.instruction,
+            shots=shots,
+            held_out_shots=held_out,
+            seed=self._config.seed,
+            planner=self._planner.name,
+        )
+
+    def _remember(self) -> None:
+        """Fetch the records of the shots that were observed before a restart."""
+        for attempt in self._state.attempts:
+            if attempt.status is StrikeStatus.OBSERVED:
+                record = self._peers.record(attempt.shot.shot_id)
+                if record is not None:
+                    self._records[attempt.shot.shot_id] = record
+
+    def _enter(self, phase: str, text: str) -> None:
+        if phase != self._phase:
+            self._journal.write("phase", phase=phase)
+            self._phase = phase
+        self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        state = self._state
+        used = state.used()
+        error = next((a.rest_error for a in reversed(used) if a.rest_error == a.rest_error), float("nan"))
+        self._peers.report(Status(self._phase, text, len(used), state.shots, state.revision, error))
+        self._log(f"{self._phase}: {text}")
+
+    def _take(self, step: Step) -> None:
+        if isinstance(step, Choose):
+            self._choose(step)
+        elif isinstance(step, Strike):
+            self._strike(step.attempt, resumed=True)
+        elif isinstance(step, Fit):
+            self._fit(step)
+
+    def _choose(self, step: Choose) -> None:
+        state = self._state
+        probing = step.role == EXPLORE and step.slot < self._config.probes
+        phase = "validate" if step.role == HELD_OUT else ("probe" if probing else "choose")
+        self._enter(phase, f"choosing shot {len(state.used()) + 1} of {state.shots}")
+        option, choice = self._option(step)
+        if option is None:
+            tried = f"the arm refused {step.rank} of them, the last with: {state.attempts[-1].message}"
+            reason = "no playable shot is left" + (f" ({tried})" if step.rank else "")
+            self._journal.write("decision", what="unplayable", role=step.role, slot=step.slot, reason=reason)
+            return
+        shot = option.candidate.shot(self._journal.next_shot_id())
+        self._journal.write(
+            "decision",
+            what="shot",
+            shot=asdict(shot),
+            role=step.role,
+            slot=step.slot,
+            rank=step.rank,
+            revision=state.revision,
+            reason=option.reason,
+            options=[o.to_dict() for o in choice.options[:_TOLD_OPTIONS]],
+            numbers=choice.numbers,
+        )
+        self._show(shot)
+        self._log(f"shot {shot.shot_id}: {shot.speed:.2f} m/s, {shot.azimuth:.3f} rad; {option.reason}")
+        self._strike(state.attempts[-1], resumed=False)
+
+    def _option(self, step: Choose) -> tuple[Option | None, Choice]:
+        """Return the option whose turn it is and the choice it belongs to; None when nothing playable is found.
+
+        Options are worked out once, however many of them the arm refuses. When all are refused, or none is within the
+        limits, others are drawn, a few times.
+        """
+        state = self._state
+        key = (step.role, step.slot, state.revision)
+        if self._choices is None or self._choices[0] != key:
+            self._choices = key, []
+        choices, before = self._choices[1], 0
+        for turn in range(TURNS if step.rank < self._config.max_refusals else 0):
+            if turn == len(choices):
+                choices.append(self._draw(step, turn))
+            if step.rank - before < len(choices[turn].options):
+                return choices[turn].options[step.rank - before], choices[turn]
+            before += len(choices[turn].options)
+        return None, Choice(())
+
+    def _draw(self, step: Choose, turn: int) -> Choice:
+        state, scene = self._state, self._peers.scene()
+        if scene.cue_ball is None:
+            return Choice(())
+        context = Context(
+            scene=scene,
+            slot=len(state.used(EXPLORE)),
+            held_out_slot=len(state.used(HELD_OUT)),
+            revision=state.revision,
+            explained=self._explained() if step.role == EXPLORE else (),
+            twin=self._peers,
+            reach=self._reach_on(scene.table),
+            turn=turn,
+            rng=np.random.default_rng([state.seed, state.number, _ROLES[step.role], step.slot, turn]),
+            config=self._config,
+        )
+        return choose_held_out(context) if step.role == HELD_OUT else self._planner.choose(context)
+
+    def _reach_on(self, table: TableModel) -> Reach:
+        if self._reach is None or self._reach[0] != table:
+            self._reach = table, self._make_reach(table)
+        return self._reach[1]
+
+    def _explained(self) -> list[tuple[ShotRecord, Prediction]]:
+        found = []
+        for shot_id in self._state.usable_ids(EXPLORE):
+            prediction = self._replay(shot_id, self._state.revision)
+            if prediction is not None:
+                found.append((self._records[shot_id], prediction))
+        return found
+
+    def _replay(self, shot_id: str, revision: int) -> Prediction | None:
+        """Return what a revision predicts for a recorded shot, None when it cannot be said."""
+        record = self._records.get(shot_id)
+        if record is None or record.achieved is None:
+            return None
+        key = (shot_id, revision)
+        if key not in self._replays:
+            try:
+                self._replays[key] = replay(self._peers, record, revision)
+            except TwinError as error:
+                self._log(f"shot {shot_id} cannot be replayed with revision {revision}: {error}")
+                return None
+        return self._replays[key]
+
+    def _score(self, shot_id: str, revision: int) -> ShotScore | None:
+        prediction = self._replay(shot_id, revision)
+        return None if prediction is None else score(self._records[shot_id], prediction)
+
+    def _show(self, shot: Shot) -> None:
+        times = np.arange(0.0, 8.0, 0.05).tolist()
+        scene = self._peers.scene()
+        try:
+            (prediction,) = self._peers.predict([shot], scene.balls, revision=self._state.revision, times=times)
+        except TwinError:
+            prediction = None
+        self._peers.show(shot, prediction)
+
+    def _strike(self, attempt: Attempt, resumed: bool) -> None:
+        shot = attempt.shot
+        number = len(self._state.used()) + 1
+        text = f"shot {shot.shot_id} ({number} of {self._state.shots}), {attempt.role.replace('_', ' ')}"
+        if attempt.role == HELD_OUT:
+            self._tell(f"striking {text}")
+        else:
+            self._enter("strike", text)
+        result = self._peers.strike(shot, resumed)
+        record = None
+        if result.struck or result.code in (ArmCode.NONE, ArmCode.ALREADY_STRUCK):
+            cancelled = result.code in (ArmCode.CANCELED, ArmCode.TIME_RESET)
+            record = None if cancelled else self._peers.record(shot.shot_id)
+        self._write_outcome(attempt, result, record)
+
+    def _write_outcome(self, attempt: Attempt, result: ArmResult, record: ShotRecord | None) -> None:
+        shot_id = attempt.shot.shot_id
+        status = classify(result, record)
+        usable = status is StrikeStatus.OBSERVED and record is not None and record.usable
+        errors: dict[int, ShotScore | None] = {}
+        if record is not None:
+            self._records[shot_id] = record
+        if usable:
+            errors = {r: self._score(shot_id, r) for r in {NOMINAL, attempt.revision}}
+        told = {r: score_to_dict(s) for r, s in errors.items() if s is not None}
+        nothing = {"rest_error_m": float("nan"), "along_track_error_m": float("nan")}
+        achieved = record.achieved if record is not None else result.achieved
+        self._journal.write(
+            "outcome",
+            what="shot",
+            shot_id=shot_id,
+            status=status.value,
+            code=int(result.code),
+            message=result.message,
+            struck=result.struck,
+            usable=usable,
+            flags=list(record.flags) if record is not None else [],
+            moved=list(record.moved_ball_ids()) if record is not None else [],
+            achieved=None if achieved is None else asdict(achieved),
+            **told.get(attempt.revision, nothing),
+            unfitted=told.get(NOMINAL, nothing),
+        )
+        if status is StrikeStatus.TIME_RESET:
+            raise SessionEndedError(Code.TIME_RESET, result.message or "the clock jumped back")
+        if status is StrikeStatus.CANCELED:
+            self._peers.check()  # raises when it was ours; else somebody stopped the arm
+            raise SessionEndedError(Code.ARM_FAILED, f"shot {shot_id} was cancelled by somebody else")
+        if status is not StrikeStatus.OBSERVED:
+            self._log(f"shot {shot_id} {status.value}: {result.message}")
+
+    def _fit(self, step: Fit) -> None:
+        state = self._state
+        number = len(state.fits) - (1 if step.resumed else 0)
+        if step.resumed is None:
+            stream = np.random.SeedSequence([state.seed, state.number, _FIT_STREAM, number])
+            seed = int(stream.generate_state(1)[0])
+            evaluations = self._config.fit_evaluations
+            self._journal.write(
+                "decision",
+                what="fit",
+                fit=number,
+                shot_ids=list(step.shot_ids),
+                seed=seed,
+                evaluations=evaluations,
+                final=step.final,
+                reason="last fit before the held-out shots" if step.final else "refit schedule",
+            )
+        fit = state.fits[-1]
+        self._enter("fit", f"fitting {len(fit.shot_ids)} shots" + (", the last fit" if fit.final else ""))
+        request = FitRequest(fit.shot_ids, fit.seed, self._config.fit_evaluations)
+        result = self._peers.fit(request, step.resumed is not None)
+        self._journal.write(
+            "outcome",
+            what="fit",
+            fit=number,
+            code=result.code,
+            message=result.message,
+            promoted=result.promoted,
+            revision=result.estimate.revision if result.estimate is not None else NOMINAL,
+            train_error_m=result.estimate.train_error if result.estimate is not None else float("nan"),
+            held_out_error_m=result.estimate.held_out_error if result.estimate is not None else float("nan"),
+        )
+        if result.code == FIT_TIME_RESET:
+            raise SessionEndedError(Code.TIME_RESET, result.message or "the clock jumped back")
+        self._tell(result.message or "fitted")
+
+    def _judge(self) -> Judged:
+        """Score the held-out shots with the unfitted twin, with the final one, and with those between."""
+        state = self._state
+        self._enter("validate", "scoring the held-out shots")
+        pairs = [(self._score(i, NOMINAL), self._score(i, state.revision)) for i in state.usable_ids(HELD_OUT)]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        between: dict[int, list[ShotScore]] = {}
+        for revision in [f.revision for f in state.fits if f.promoted]:
+            scores = [self._score(a.shot_id, revision) for a, _ in both]
+            if both and all(s is not None for s in scores):
+                between[revision] = [s for s in scores if s is not None]
+        return Judged([a for a, _ in both], [b for _, b in both], between)
+
+    def _close(self, step: Stop, judged: Judged) -> SessionResult:
+        state = self._state
+        code, reason = step.code, step.reason
+        if code == Code.NONE and not judged.calibrated:
+            code, reason = Code.NOT_OBSERVED, "none of the held-out shots can be judged"
+        if state.stopped is None:
+            self._journal.write("decision", what="stop", code=int(code), reason=reason)
+        summary = build_summary(state, judged, code, reason)
+        text = summary_lines(summary)
+        if self._journal.run_dir:
+            write_json(Path(self._journal.run_dir, "summary.json"), summary)
+        unfitted, calibrated = summary["held_out"]["unfitted"], summary["held_out"]["calibrated"]
+        result = SessionResult(
+            code=code,
+            message="" if code == Code.NONE else reason,
+            summary=text,
+            run_directory=self._journal.run_dir,
+            shots_used=len(state.used()),
+            revision=state.revision,
+            unfitted_rest_error=unfitted["rest_error_m"],
+            calibrated_rest_error=calibrated["rest_error_m"],
+            unfitted_along_track_error=unfitted["along_track_error_m"],
+            calibrated_along_track_error=calibrated["along_track_error_m"],
+        )
+        self._journal.write("result", result=_plain(result.to_dict()))
+        self._enter("stopped", reason)
+        return result
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    return {k: float(v) if isinstance(v, np.floating) else v for k, v in data.items()}
