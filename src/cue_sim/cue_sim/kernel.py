@@ -22,7 +22,7 @@ from cue_core.checks import finite_in
 from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS
 from cue_core.table import TableModel
-from cue_sim.model import contact_tilt, cushion_index, nose_segments
+from cue_sim.geometry import contact_tilt, cushion_index, nose_segments
 
 ABI = 1
 LARGEST_STEP = 0.02

@@ -16,19 +16,11 @@ from cue_core.balls import ball_colour
 from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError
 from cue_core.table import TableModel
+from cue_sim.geometry import NOSE_RADIUS, contact_tilt, nose_segments
+from cue_sim.scenery import add_scenery
 
 CONTACT_MARGIN = 1e-6
 """Gap at which a contact enters the solver [m]: above the kernel's own notion of touching, below anything visible."""
-NOSE_RADIUS = 0.3
-"""Of the rubber's edge, in ball radii; it also rounds the jaws."""
-CORNER_CUT = math.radians(180 - 142)
-SIDE_CUT = math.radians(180 - 104)
-"""Turn of a jaw's facing away from the nose line (WPA equipment specifications: 142 and 104 degree cut angles)."""
-
-
-def contact_tilt(table: TableModel) -> float:
-    """Return the angle [rad] above the horizontal at which the nose meets the ball: sin = (h - R) / R."""
-    return math.asin((table.nose_height - table.ball_radius) / table.ball_radius)
 
 
 def ball_dimensions(
@@ -54,36 +46,6 @@ def ball_dimensions(
         finite_in(f"radius of ball {ball}", r, table.nose_height / 1.8, table.nose_height, "m")
         finite_in(f"mass of ball {ball}", m, 0.01, 0.5, "kg")
     return radius, mass
-
-
-def nose_segments(table: TableModel) -> dict[str, tuple[str, np.ndarray, np.ndarray]]:
-    """Return the axes of the nose capsules: geom name -> (cushion name, (2,) start, (2,) end) [m].
-
-    The axis runs behind the nose line by the capsule's radius, so that a ball of the table's radius meets it just at
-    ``table.ball_stop`` from the line. Jaws are rounded: the capsules of nose and facing share their end.
-    """
-    behind = NOSE_RADIUS * table.ball_radius * math.cos(contact_tilt(table))
-    segments: dict[str, tuple[str, np.ndarray, np.ndarray]] = {}
-    for cushion in table.cushions:
-        along = (cushion.end - cushion.start) / np.linalg.norm(cushion.end - cushion.start)
-        out = -cushion.normal
-        ends, tails = [], []
-        for tip, inward in ((cushion.start, along), (cushion.end, -along)):
-            side = _is_side_jaw(table, tip)
-            cut = SIDE_CUT if side else CORNER_CUT
-            shelf, depth = (table.side_shelf, table.side_mouth) if side else (table.corner_shelf, table.corner_mouth)
-            end = tip + behind * (out + math.tan(cut / 2) * inward)
-            facing = -math.cos(cut) * inward + math.sin(cut) * out
-            ends.append(end)
-            tails.append(end + facing * (max(shelf, 0.0) + depth))
-        segments[f"nose_{cushion.name}"] = (cushion.name, ends[0], ends[1])
-        segments[f"jaw_{cushion.name}_start"] = (cushion.name, ends[0], tails[0])
-        segments[f"jaw_{cushion.name}_end"] = (cushion.name, ends[1], tails[1])
-    return segments
-
-
-def _is_side_jaw(table: TableModel, tip: np.ndarray) -> bool:
-    return abs(tip[0]) < table.length / 4 and abs(abs(tip[1]) - table.width / 2) < 1e-9
 
 
 def build_spec(
@@ -132,8 +94,6 @@ def build_spec(
         for other in [*balls[:i], *names]:
             _add_pair(spec, ball, other)
     if visual:
-        from cue_sim.scenery import add_scenery
-
         add_scenery(spec, table)
     return spec
 
@@ -141,7 +101,6 @@ def build_spec(
 def _add_noses(spec: mujoco.MjSpec, table: TableModel) -> list[str]:
     radius = NOSE_RADIUS * table.ball_radius
     height = table.nose_height + radius * math.sin(contact_tilt(table))
-    colour = [0.8 * c for c in table.cloth_colour]
     segments = nose_segments(table)
     for name, (_cushion, start, end) in segments.items():
         spec.worldbody.add_geom(
@@ -151,7 +110,7 @@ def _add_noses(spec: mujoco.MjSpec, table: TableModel) -> list[str]:
             fromto=[*start, height, *end, height],
             contype=0,
             conaffinity=0,
-            rgba=[*colour, 1],
+            group=3,  # hidden by default: the scenery shows the rubber
         )
     return list(segments)
 
@@ -187,18 +146,3 @@ def _add_pair(spec: mujoco.MjSpec, first: str, second: str) -> None:
         solimp=[0.9999, 0.9999, 0.001, 0.5, 2],
         margin=CONTACT_MARGIN,
     )
-
-
-def cushion_index(table: TableModel) -> dict[str, int]:
-    """Return the index of each cushion by name, in the order of ``table.cushions``."""
-    return {cushion.name: i for i, cushion in enumerate(table.cushions)}
-
-
-__all__ = [
-    "CONTACT_MARGIN",
-    "ball_dimensions",
-    "build_spec",
-    "contact_tilt",
-    "cushion_index",
-    "nose_segments",
-]

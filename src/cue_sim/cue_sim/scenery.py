@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from cue_core.table import TableModel
+from cue_sim.geometry import CORNER_CUT, SIDE_CUT, is_side_jaw
 
 WOOD = (0.36, 0.20, 0.10, 1.0)
 DARK_WOOD = (0.24, 0.13, 0.07, 1.0)
@@ -99,10 +100,8 @@ def _cushions(spec: mujoco.MjSpec, table: TableModel) -> None:
         out = -cushion.normal
         rims = []
         for tip, inward in ((cushion.start, along), (cushion.end, -along)):
-            side = abs(tip[0]) < table.length / 4 and abs(abs(tip[1]) - table.width / 2) < 1e-9
-            cut = math.radians(104 - 90 if side else 142 - 90)
-            slant = back * math.tan(cut)
-            rims.append((tip, tip + back * out + slant * inward))
+            cut = SIDE_CUT if is_side_jaw(table, tip) else CORNER_CUT
+            rims.append((tip, tip + back * (out - inward / math.tan(cut))))
         points = []
         for tip, rear in rims:
             # the rubber undercuts from the nose towards the bed

@@ -1,0 +1,56 @@
+"""Planar geometry of the noses and jaws, shared by model, kernel and scenery."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cue_core.table import TableModel
+
+NOSE_RADIUS = 0.3
+"""Of the rubber's edge, in ball radii; it also rounds the jaws."""
+CORNER_CUT = math.radians(180 - 142)
+SIDE_CUT = math.radians(180 - 104)
+"""Turn of a jaw's facing away from the nose line (WPA equipment specifications: 142 and 104 degree cut angles)."""
+
+
+def contact_tilt(table: TableModel) -> float:
+    """Return the angle [rad] above the horizontal at which the nose meets the ball: sin = (h - R) / R."""
+    return math.asin((table.nose_height - table.ball_radius) / table.ball_radius)
+
+
+def nose_segments(table: TableModel) -> dict[str, tuple[str, np.ndarray, np.ndarray]]:
+    """Return the axes of the nose capsules: geom name -> (cushion name, (2,) start, (2,) end) [m].
+
+    The axis runs behind the nose line by the capsule's radius, so that a ball of the table's radius meets it just at
+    ``table.ball_stop`` from the line. Jaws are rounded: the capsules of nose and facing share their end.
+    """
+    behind = NOSE_RADIUS * table.ball_radius * math.cos(contact_tilt(table))
+    segments: dict[str, tuple[str, np.ndarray, np.ndarray]] = {}
+    for cushion in table.cushions:
+        along = (cushion.end - cushion.start) / np.linalg.norm(cushion.end - cushion.start)
+        out = -cushion.normal
+        ends, tails = [], []
+        for tip, inward in ((cushion.start, along), (cushion.end, -along)):
+            side = is_side_jaw(table, tip)
+            cut = SIDE_CUT if side else CORNER_CUT
+            shelf, depth = (table.side_shelf, table.side_mouth) if side else (table.corner_shelf, table.corner_mouth)
+            end = tip + behind * (out + math.tan(cut / 2) * inward)
+            facing = -math.cos(cut) * inward + math.sin(cut) * out
+            ends.append(end)
+            tails.append(end + facing * (max(shelf, 0.0) + depth))
+        segments[f"nose_{cushion.name}"] = (cushion.name, ends[0], ends[1])
+        segments[f"jaw_{cushion.name}_start"] = (cushion.name, ends[0], tails[0])
+        segments[f"jaw_{cushion.name}_end"] = (cushion.name, ends[1], tails[1])
+    return segments
+
+
+def is_side_jaw(table: TableModel, tip: np.ndarray) -> bool:
+    """Tell whether the end (2,) [m] of a nose line lies at a side pocket."""
+    return abs(tip[0]) < table.length / 4 and abs(abs(tip[1]) - table.width / 2) < 1e-9
+
+
+def cushion_index(table: TableModel) -> dict[str, int]:
+    """Return the index of each cushion by name, in the order of ``table.cushions``."""
+    return {cushion.name: i for i, cushion in enumerate(table.cushions)}

@@ -1,0 +1,169 @@
+"""The twin as a ROS node: predictions on request, the exported twin after each estimate, markers for people."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.node import Node
+from visualization_msgs.msg import MarkerArray
+
+from cue_core.errors import CueError, UnknownNameError
+from cue_core.ros import conversions as convert
+from cue_core.ros.diagnostics import Health
+from cue_core.ros.node import run_node
+from cue_core.ros.params import declare
+from cue_core.ros.qos import LATCHED, STATES_LATCHED
+from cue_core.shots import Shot
+from cue_msgs.msg import BallStateArray, ParameterEstimate, PredictedShot, ShotExecution, TableInfo
+from cue_msgs.srv import PredictShots
+from cue_sim.markers import ball_markers, prediction_markers, table_markers
+from cue_sim.predict import Prediction, TwinFaultError, contact_counts
+from cue_sim.predictor import NotReadyError, Predictor, TwinConfig
+from cue_sim.twin import Twin
+
+_MARKER_PERIOD_S = 0.2
+_GHOST_TIMES = np.arange(0.0, 6.0, 0.04)
+
+
+def prediction_to_msg(shot: Shot, twin: Twin, prediction: Prediction, information: bool) -> PredictedShot:
+    """Convert one prediction."""
+    covariance = prediction.rest_covariance
+    gain = prediction.information_gain if information else float("nan")
+    return PredictedShot(
+        shot_id=shot.shot_id,
+        ball_ids=list(twin.ball_ids),
+        tracks=[convert.track_to_msg(t) for t in prediction.tracks(twin.ball_ids)],
+        rest_x=prediction.rest_mean[:, 0].tolist(),
+        rest_y=prediction.rest_mean[:, 1].tolist(),
+        rest_xx=covariance[:, 0, 0].tolist(),
+        rest_xy=covariance[:, 0, 1].tolist(),
+        rest_yy=covariance[:, 1, 1].tolist(),
+        pocket_probability=[float(p) for p in prediction.pocket_probability],
+        information_gain=gain,
+        contacts=list(contact_counts(prediction.mean)),
+    )
+
+
+class TwinNode(Node):
+    """Serves ``predict_shots`` from ``table_info``, ``ball_states`` and ``parameter_estimate``."""
+
+    def __init__(self) -> None:
+        """Declare parameters, restore earlier estimates, connect."""
+        super().__init__("twin")
+        self._core = Predictor(declare(self, TwinConfig))
+        restored = self._core.restore()
+        if restored:
+            self.get_logger().info(f"restored {restored} estimates, newest revision {self._core.latest.revision}")
+        self._health = Health(self)
+        self._exported: tuple[int, str] | None = None
+        self._drawn = 0.0
+        group, serving = MutuallyExclusiveCallbackGroup(), ReentrantCallbackGroup()
+        self._markers = self.create_publisher(MarkerArray, "markers", LATCHED)
+        self.create_subscription(TableInfo, "table_info", self._on_table, LATCHED, callback_group=group)
+        self.create_subscription(BallStateArray, "ball_states", self._on_balls, STATES_LATCHED, callback_group=group)
+        self.create_subscription(
+            ParameterEstimate, "parameter_estimate", self._on_estimate, LATCHED, callback_group=group
+        )
+        self.create_subscription(ShotExecution, "shot_execution", self._on_shot, LATCHED, callback_group=group)
+        self.create_service(PredictShots, "predict_shots", self._on_predict, callback_group=serving)
+
+    def _on_table(self, msg: TableInfo) -> None:
+        try:
+            self._core.set_table(convert.table_from_msg(msg))
+        except CueError as error:
+            self._complain(f"table_info refused: {error}")
+            return
+        self._export()
+
+    def _on_balls(self, msg: BallStateArray) -> None:
+        if not msg.calibrated:
+            return
+        self._core.balls = tuple(convert.ball_from_msg(b) for b in msg.balls)
+        self._health.tick("ball_states")
+        if self._exported is None:
+            self._export()
+        if time.monotonic() - self._drawn > _MARKER_PERIOD_S and self._core.table is not None:
+            self._drawn = time.monotonic()
+            markers = table_markers(self._core.table, msg.header.stamp)
+            balls = ball_markers(self._core.balls, self._core.table.ball_radius, msg.header.stamp)
+            self._markers.publish(MarkerArray(markers=[*markers.markers, *balls.markers]))
+
+    def _on_estimate(self, msg: ParameterEstimate) -> None:
+        try:
+            estimate = convert.estimate_from_msg(msg)
+        except CueError as error:
+            self._complain(f"parameter_estimate refused: {error}")
+            return
+        self._core.revisions[estimate.revision] = estimate
+        self._health.set("revision", self._core.latest.revision)
+        self._export()
+
+    def _on_shot(self, msg: ShotExecution) -> None:
+        if msg.phase != ShotExecution.STARTED or self._core.table is None:
+            return
+        try:
+            shot = convert.shot_from_msg(msg.shot)
+            twin, _, (prediction,) = self._core.predict([shot], ensemble=self._core.config.ghosts, times=_GHOST_TIMES)
+        except CueError as error:
+            self.get_logger().info(f"no ghosts for shot {msg.shot.id}: {error}")
+            return
+        self._markers.publish(
+            prediction_markers(prediction, twin.ball_ids, self._core.table.ball_radius, msg.header.stamp)
+        )
+
+    def _export(self) -> None:
+        """Write the twin's files when the estimate or the table is new."""
+        if self._core.table is None:
+            return
+        state = (self._core.latest.revision, str(self._core.table.to_dict()))
+        if state == self._exported:
+            return
+        try:
+            if self._core.export() is not None:
+                self._exported = state
+        except CueError as error:
+            self._complain(f"the twin was not written: {error}")
+
+    def _on_predict(self, request: PredictShots.Request, response: PredictShots.Response) -> PredictShots.Response:
+        began = time.monotonic()
+        latest = request.revision == PredictShots.Request.REVISION_LATEST
+        try:
+            shots = [convert.shot_from_msg(s) for s in request.shots]
+            balls = [convert.ball_from_msg(b) for b in request.balls]
+            twin, estimate, predictions = self._core.predict(
+                shots, balls, None if latest else request.revision, request.ensemble, list(request.times)
+            )
+        except NotReadyError as error:
+            return self._refuse(response, PredictShots.Response.NO_TABLE, error)
+        except UnknownNameError as error:
+            return self._refuse(response, PredictShots.Response.UNKNOWN_REVISION, error)
+        except TwinFaultError as error:
+            return self._refuse(response, PredictShots.Response.TWIN_FAULT, error)
+        except CueError as error:
+            return self._refuse(response, PredictShots.Response.INVALID_SHOT, error)
+        response.revision = estimate.revision
+        response.predictions = [
+            prediction_to_msg(s, twin, p, request.information) for s, p in zip(shots, predictions, strict=True)
+        ]
+        self._health.tick("predict_shots", time.monotonic() - began)
+        return response
+
+    def _refuse(self, response: PredictShots.Response, code: int, error: CueError) -> PredictShots.Response:
+        response.error_code, response.error_msg = code, str(error)
+        return response
+
+    def _complain(self, text: str) -> None:
+        self.get_logger().error(text)
+        self._health.error(text)
+
+
+def main() -> int:
+    """Run the node; return the process's exit code."""
+    return run_node(TwinNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
