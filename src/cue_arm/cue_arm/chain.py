@@ -98,7 +98,7 @@ class SerialChain:
         return q, error
 
     def _links(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the last link's motion (m, 3, 3), (m, 3) and each joint's axis and anchor (m, n, 3) in the table frame."""
+        """Return the last link's motion (m, 3, 3), (m, 3) and each joint's axis and anchor (m, n, 3), table frame."""
         count, joints = q.shape
         rotation = np.broadcast_to(np.eye(3), (count, 3, 3))
         offset = np.zeros((count, 3))

@@ -103,7 +103,7 @@ class MinkBackend:
         self._effort = self.settings.effort * self.robot.limits("effort")
 
     def plan(self, request: StrokeRequest, progress: Progress = _silent) -> StrokePlan:
-        """Return the stroke of the first joint solution that works.
+        """Return the stroke of the first joint solution that works; an arm that is elsewhere moves home first.
 
         Args:
             request: shot, balls and where the arm is.
@@ -113,6 +113,17 @@ class MinkBackend:
             UnreachableError, CollisionError: why the best solution fails.
         """
         progress(0.0)
+        homewards = self.plan_home(request.start, {**request.balls, 0: request.cue_ball})
+        if homewards is not None:
+            plan = self.plan(replace(request, start=self.robot.home), progress)
+            later = homewards.duration
+            return replace(
+                plan,
+                trajectory=join([homewards, plan.trajectory]),
+                stroke_start=plan.stroke_start + later,
+                contact_time=plan.contact_time + later,
+                rise_start=plan.rise_start + later,
+            )
         share = 1.0
         while True:
             path, ways = self.reach.candidates(request.shot, request.cue_ball, request.balls, share=share)
@@ -153,7 +164,7 @@ class MinkBackend:
         """Return the path, lowered and raised as slowly as need be, and the joint motion along it.
 
         Raises:
-            UnreachableError: a joint limit or a torque in the stroke itself; AccelerationError where a gentler one may do.
+            UnreachableError: a joint limit in the stroke itself; AccelerationError where a gentler one may do.
         """
         for _ in range(4):
             motion = self._tracker.follow(path, way.keys[0], self.settings.period)
@@ -162,7 +173,8 @@ class MinkBackend:
             worst = loads[~low & ~high].max(axis=0)
             if worst.max() > 1.0:
                 what, joint = np.unravel_index(int(np.argmax(worst)), worst.shape)
-                text = f"{self.robot.joint_names[joint]} would need {worst.max():.2f} times its {_LIMITS[what]} in the stroke"
+                name = self.robot.joint_names[joint]
+                text = f"{name} would need {worst.max():.2f} times its {_LIMITS[what]} in the stroke"
                 raise UnreachableError(text) if what == 0 else AccelerationError(text, float(worst.max()))
             lower, rise = float(loads[low].max()), float(loads[high].max())
             if max(lower, rise) <= 1.0:
@@ -265,7 +277,9 @@ class MinkBackend:
         if height == 0:
             return q
         position, rotation = self.reach.chain.forward(q)
-        raised, error = self.reach.chain.solve(position + [0.0, 0.0, height], rotation, q[None], iterations=15)
+        raised, error = self.reach.chain.solve(
+            position + np.array([0.0, 0.0, height]), rotation, q[None], iterations=15
+        )
         inside = np.all((raised[0] >= self.reach.chain.lower) & (raised[0] <= self.reach.chain.upper))
         if error[0] > 1e-5 or not inside or np.abs(raised[0] - q).max() > 1.5:
             raise UnreachableError(f"the tip cannot be raised by {height:.2f} m")

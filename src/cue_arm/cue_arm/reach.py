@@ -114,7 +114,7 @@ class Reach:
     def _candidates(
         self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray], count: int, share: float
     ) -> tuple[TipPath, list[Candidate]]:
-        """Return what :meth:`candidates` promises for a ``share`` of the usual tip acceleration: gentler, but longer."""
+        """Return what :meth:`candidates` promises, for one ``share`` of the usual tip acceleration."""
         path = TipPath.of(shot, cue_ball, self.table, self.robot.cue.tip_radius, self.settings, share)
         named = [(f"ball {i}", np.asarray(p, float)) for i, p in balls.items() if i != 0]
         check_aftermath(shot, cue_ball, named, self.table, path, self.settings)
@@ -201,7 +201,7 @@ class Reach:
         return [Candidate(keys[i], float(distance[i])) for i in np.argsort(distance, kind="stable")]
 
     def _stroke_rates(self, path: TipPath, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return joint speeds [rad/s] and accelerations [rad/s^2] (m, 7, n) at critical times of the stroke, without sign.
+        """Return sizes of joint speed [rad/s] and acceleration [rad/s^2] (m, 7, n) at critical times of the stroke.
 
         The joints' travel per tip travel is known at three key poses; a parabola goes through it.
         """

@@ -132,7 +132,7 @@ def _ramp_slope(x: np.ndarray) -> np.ndarray:
 
 
 def rest_to_rest(time: np.ndarray, duration: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return share of the way, its rate [1/s] and the rate of that [1/s^2]: the minimum-jerk motion (Flash, Hogan 1985)."""
+    """Return share of the way, its rate [1/s] and that's rate [1/s^2]: minimum jerk (Flash and Hogan 1985)."""
     x = np.clip(time / duration, 0.0, 1.0)
     share = x**3 * (10 - 15 * x + 6 * x * x)
     rate = 30 * x**2 * (1 - x) ** 2 / duration
@@ -178,7 +178,7 @@ class TipPath:
         """
         if shot.elevation > settings.largest_elevation:
             raise UnreachableError(
-                f"elevation {shot.elevation:.3f} rad is more than the {settings.largest_elevation:.3f} rad that the arm plays"
+                f"elevation is {shot.elevation:.3f} rad, the arm plays 0 to {settings.largest_elevation:.3f} rad"
             )
         return cls(
             contact=tip_at_contact(ball, table.ball_radius, tip_radius, shot),
