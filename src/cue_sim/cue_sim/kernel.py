@@ -24,7 +24,7 @@ from cue_core.parameters import PARAMETERS
 from cue_core.table import TableModel
 from cue_sim.geometry import contact_tilt, cushion_index, nose_segments
 
-ABI = 1
+ABI = 2
 LARGEST_STEP = 0.02
 """Default largest step of the event-aligned loop [s]."""
 IMPACT_STEP = 2e-6

@@ -4,7 +4,6 @@
 
 #include "cue_kernel.h"
 
-#define MAX_TOUCHES 256
 // Impact steps in a row at one place before a cluster is resolved without rebound.
 #define PATIENCE 60
 
@@ -135,13 +134,35 @@ static void sample(const cue_layout* layout, const cue_laws* laws, const cue_bal
   }
 }
 
+// Finds the impulses of all contacts that act now; a cluster's contacts join those chosen.
+static void resolve(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
+                    const cue_touch* touches, int count, uint8_t* active, double* impulses) {
+  uint8_t member[CUE_MAX_TOUCHES], done[CUE_MAX_TOUCHES] = {0};
+  for (int c = 0; c < count; c++) {
+    if (done[c] || !active[c]) continue;
+    const int elastic = touches[c].approach > CUE_SLOW_APPROACH;
+    if (elastic && touches[c].b >= 0 && cue_grow_cluster(layout, touches, count, c, member) > 1) {
+      cue_cluster_impulse(layout, laws, d, balls, touches, member, count, impulses);
+      for (int k = 0; k < count; k++) {
+        if (!member[k]) continue;
+        done[k] = 1;
+        active[k] = mju_norm3(impulses + 3 * k) > 0;
+      }
+      continue;
+    }
+    cue_single_impulse(layout, laws, d, touches + c, elastic, impulses + 3 * c);
+    done[c] = 1;
+  }
+}
+
 int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
                 const cue_options* options, cue_record* record) {
   const int n = layout->balls;
   const mjtNum usual_step = m->opt.timestep;
   cue_ball before[CUE_MAX_BALLS], after[CUE_MAX_BALLS], end[CUE_MAX_BALLS];
-  uint8_t is_free[CUE_MAX_BALLS], active[MAX_TOUCHES];
-  cue_touch touches[MAX_TOUCHES];
+  uint8_t is_free[CUE_MAX_BALLS], active[CUE_MAX_TOUCHES];
+  cue_touch touches[CUE_MAX_TOUCHES];
+  double impulses[3 * CUE_MAX_TOUCHES];
   int status = CUE_REACHED, patience = 0;
   memset(is_free, 1, sizeof is_free);
   for (int i = 0; i < n; i++) read_ball(layout, d, i, before + i);
@@ -172,22 +193,20 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     m->opt.timestep = h;
     mj_step1(m, d);
 
-    const int count = cue_find_touches(layout, d, in_play, touches, MAX_TOUCHES);
+    const int count = cue_find_touches(layout, d, in_play, touches, CUE_MAX_TOUCHES);
     int impacts = 0;
     if (count) {
-      const int jammed = patience >= PATIENCE;
-      cue_choose_touches(touches, count, jammed, active);
+      cue_choose_touches(touches, count, active);
       for (int c = 0; c < count; c++) impacts |= active[c] && touches[c].approach > CUE_SLOW_APPROACH;
       if (impacts) m->opt.timestep = h = fmin(options->impact_step, left);
-      patience = impacts ? patience + 1 : 0;
-      for (int c = 0; c < count; c++) {
-        if (active[c]) {
-          const int elastic = !jammed && touches[c].approach > CUE_SLOW_APPROACH;
-          cue_apply_touch(layout, laws, d, touches + c, elastic, h);
-        } else {
-          cue_silence_touch(d, touches + c);
-        }
+      if (patience >= PATIENCE) {
+        cue_jam_impulse(layout, d, before, touches, count, impulses);
+        for (int c = 0; c < count; c++) active[c] = mju_norm3(impulses + 3 * c) > 0;
+      } else {
+        resolve(layout, laws, d, before, touches, count, active, impulses);
       }
+      patience = impacts ? patience + 1 : 0;
+      cue_write_targets(layout, d, touches, active, impulses, count, h);
     } else {
       patience = meeting <= 0 ? patience + 1 : 0;
     }
@@ -217,7 +236,9 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
 
     const double start = d->time;
     for (int c = 0; c < count; c++) {
-      if (!active[c] || touches[c].approach <= CUE_SLOW_APPROACH) continue;
+      // a contact through which a blow runs counts, whether or not it approached beforehand
+      const double blow = CUE_SLOW_APPROACH * .5 * layout->mass[touches[c].a];
+      if (!impacts || !active[c] || mju_norm3(impulses + 3 * c) < blow) continue;
       const int ball_ball = touches[c].b >= 0;
       add_event(record, start, ball_ball ? CUE_BALL_BALL : CUE_CUSHION, touches[c].a,
                 ball_ball ? touches[c].b : layout->cushion[-1 - touches[c].b]);

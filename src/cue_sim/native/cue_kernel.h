@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 // Change it whenever a struct or a function below changes: the Python side refuses another number.
-#define CUE_ABI 1
+#define CUE_ABI 2
 
 #define CUE_MAX_BALLS 32
+#define CUE_MAX_TOUCHES 256
 
 // Event kinds; values equal cue_sim.kernel.
 enum { CUE_BALL_BALL = 1, CUE_CUSHION = 2, CUE_POCKET = 3 };
@@ -92,13 +93,22 @@ void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h);
 // impact.c
 typedef struct {
   int contact, a, b;   // index into mjData.contact; a, b: ball indices, b < 0: segment -1 - b
+  int a_first;         // 1: the contact's normal points from a to b, 0: from b to a
   double approach;     // [m/s] along the contact normal, positive = approaching
 } cue_touch;
 int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* in_play, cue_touch* out, int capacity);
-void cue_choose_touches(const cue_touch* touch, int count, int all, uint8_t* active);
-void cue_apply_touch(const cue_layout* layout, const cue_laws* laws, mjData* d, const cue_touch* touch, int elastic,
-                     double h);
-void cue_silence_touch(mjData* d, const cue_touch* touch);
+void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active);
+void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_touch* touch,
+                        int elastic, double impulse[3]);
+void cue_write_targets(const cue_layout* layout, mjData* d, const cue_touch* touch, const uint8_t* active,
+                       const double* impulse, int count, double h);
+
+// cluster.c
+int cue_grow_cluster(const cue_layout* layout, const cue_touch* touch, int count, int seed, uint8_t* member);
+void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
+                         const cue_touch* touch, const uint8_t* member, int count, double* impulse);
+void cue_jam_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
+                     int count, double* impulse);
 
 // meeting.c
 double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, double horizon);

@@ -3,7 +3,7 @@
 // The impulse comes from the billiards laws: restitution along the contact normal and Coulomb friction across it
 // (ball-ball: Alciatore TP A.5, A.14; cushion nose: Mathavan, Jackson and Parkin 2010, without their vertical motion,
 // since the slate carries it). A contact has three rows (normal, two tangents). Row targets are
-// aref = (A + R) P / h, with A = J M^-1 J^T of this contact, R its regularisation, P the impulse in row coordinates:
+// aref = (J M^-1 J^T + R) P / h over all contacts that act, R the regularisation, P the impulses in row coordinates:
 // the solver's answer is then exactly P / h, whatever h, because P lies inside the (wide) friction cone of the model.
 #include <math.h>
 #include <string.h>
@@ -17,18 +17,13 @@ int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* i
   for (int c = 0; c < d->ncon && count < capacity; c++) {
     const mjContact* con = d->contact + c;
     if (con->efc_address < 0 || con->dim != 3 || con->geom[0] < 0 || con->geom[1] < 0) continue;
-    int a = layout->role[con->geom[0]], b = layout->role[con->geom[1]];
-    if (a < 0 || b < 0 || (a >= n && b >= n)) continue;
-    if (a >= n) {
-      const int swap = a;
-      a = b;
-      b = swap;
-    }
-    if (!in_play[a] || (b < n && !in_play[b])) {
-      out[count++] = (cue_touch){c, a, b < n ? b : -1 - (b - n), -1};
-      continue;
-    }
-    out[count++] = (cue_touch){c, a, b < n ? b : -1 - (b - n), -d->efc_vel[con->efc_address]};
+    const int first = layout->role[con->geom[0]], second = layout->role[con->geom[1]];
+    if (first < 0 || second < 0 || (first >= n && second >= n)) continue;
+    const int a_first = first < n;
+    const int a = a_first ? first : second, b = a_first ? second : first;
+    const int playing = in_play[a] && (b >= n || in_play[b]);
+    const double approach = playing ? -d->efc_vel[con->efc_address] : -1;
+    out[count++] = (cue_touch){c, a, b < n ? b : -1 - (b - n), a_first, approach};
   }
   return count;
 }
@@ -38,26 +33,15 @@ static int shares_ball(const cue_touch* p, const cue_touch* q) {
 }
 
 // Chooses which approaching contacts act now. Contacts that share a ball act one after the other, fastest first, so
-// that each is a clean two-body impact; exact ties (a symmetric break) act together, so that symmetry survives.
-// With `all`, every approaching contact acts: the way out of an endless exchange.
-void cue_choose_touches(const cue_touch* touch, int count, int all, uint8_t* active) {
+// that each is a clean two-body impact. (At a jaw's tip nose and facing report the same contact: one of them acts.)
+void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active) {
   for (int i = 0; i < count; i++) {
     active[i] = touch[i].approach > 1e-9;  // less is rounding
-    if (all || !active[i]) continue;
-    for (int j = 0; j < count; j++) {
-      if (j != i && touch[j].approach > touch[i].approach * (1 + 1e-6) && shares_ball(touch + i, touch + j)) {
-        active[i] = 0;
-        break;
-      }
+    for (int j = 0; j < count && active[i]; j++) {
+      if (j == i || !shares_ball(touch + i, touch + j)) continue;
+      active[i] = touch[j].approach < touch[i].approach || (touch[j].approach == touch[i].approach && j > i);
     }
   }
-}
-
-// No force from this contact in the coming step.
-void cue_silence_touch(mjData* d, const cue_touch* touch) {
-  mjtNum* target = d->efc_aref + d->contact[touch->contact].efc_address;
-  target[0] = -1e12;
-  target[1] = target[2] = 0;
 }
 
 static double dot(const double* a, const double* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
@@ -68,36 +52,14 @@ static void cross(double* out, const double* a, const double* b) {
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// Adds one ball's part to A = J M^-1 J^T: planar translation, free rotation.
-static void add_mobility(const cue_layout* layout, const mjData* d, const mjContact* con, int ball, double A[9]) {
-  const double m = layout->mass[ball], R = layout->radius[ball], inertia = .4 * m * R * R;
-  const mjtNum* centre = d->xpos + 3 * layout->body[ball];
-  const double arm[3] = {con->pos[0] - centre[0], con->pos[1] - centre[1], con->pos[2] - centre[2]};
-  double turn[9];
-  for (int r = 0; r < 3; r++) cross(turn + 3 * r, arm, con->frame + 3 * r);
-  for (int r = 0; r < 3; r++) {
-    for (int s = 0; s < 3; s++) {
-      const mjtNum *p = con->frame + 3 * r, *q = con->frame + 3 * s;
-      A[3 * r + s] += (p[0] * q[0] + p[1] * q[1]) / m + dot(turn + 3 * r, turn + 3 * s) / inertia;
-    }
-  }
-}
-
-// Writes the row targets of one approaching contact. Not elastic: no rebound (slow contacts, jammed clusters).
-void cue_apply_touch(const cue_layout* layout, const cue_laws* laws, mjData* d, const cue_touch* touch, int elastic,
-                     double h) {
+// The impulse [N s] on the second body of an approaching contact, by the two-body law. Not elastic: no rebound.
+void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_touch* touch,
+                        int elastic, double impulse[3]) {
   const mjContact* con = d->contact + touch->contact;
-  const int row = con->efc_address;
-  const mjtNum *n = con->frame, *t1 = con->frame + 3, *t2 = con->frame + 6, *v = d->efc_vel + row;
+  const mjtNum *n = con->frame, *t1 = con->frame + 3, *t2 = con->frame + 6, *v = d->efc_vel + con->efc_address;
   const double vn = touch->approach;
-
-  double A[9] = {0};
-  add_mobility(layout, d, con, touch->a, A);
   double inverse_mass = 1 / layout->mass[touch->a];
-  if (touch->b >= 0) {
-    add_mobility(layout, d, con, touch->b, A);
-    inverse_mass += 1 / layout->mass[touch->b];
-  }
+  if (touch->b >= 0) inverse_mass += 1 / layout->mass[touch->b];
 
   // slip of body 2 over body 1 and a basis of the tangent plane: q level, b upright
   double slip[3], q[3], b[3];
@@ -135,14 +97,56 @@ void cue_apply_touch(const cue_layout* layout, const cue_laws* laws, mjData* d, 
     push_b = speed > 0 ? mu * push_n * sb / speed : 0;
   }
 
-  double friction[3], P[3];
-  for (int k = 0; k < 3; k++) friction[k] = -(push_q * q[k] + push_b * b[k]);
-  P[0] = push_n;
-  P[1] = dot(friction, t1);
-  P[2] = dot(friction, t2);
-  for (int r = 0; r < 3; r++) {
-    double target = d->efc_R[row + r] * P[r];
-    for (int s = 0; s < 3; s++) target += A[3 * r + s] * P[s];
-    d->efc_aref[row + r] = target / h;
+  for (int k = 0; k < 3; k++) impulse[k] = push_n * n[k] - push_q * q[k] - push_b * b[k];
+}
+
+// Writes the row targets under which the solver delivers the impulses ((count, 3), on the second body) of the active
+// contacts in a step of h, and no force at the others.
+void cue_write_targets(const cue_layout* layout, mjData* d, const cue_touch* touch, const uint8_t* active,
+                       const double* impulse, int count, double h) {
+  double gain[5 * CUE_MAX_BALLS] = {0};  // per ball: change of vx, vy, wx, wy, wz
+  for (int c = 0; c < count; c++) {
+    if (!active[c]) continue;
+    const mjContact* con = d->contact + touch[c].contact;
+    for (int side = 0; side < 2; side++) {
+      const int ball = side ? touch[c].b : touch[c].a;
+      if (ball < 0) continue;
+      const double sign = (side == touch[c].a_first) ? 1 : -1, m = layout->mass[ball], R = layout->radius[ball];
+      const mjtNum* centre = d->xpos + 3 * layout->body[ball];
+      const double arm[3] = {con->pos[0] - centre[0], con->pos[1] - centre[1], con->pos[2] - centre[2]};
+      double turn[3];
+      cross(turn, arm, impulse + 3 * c);
+      double* g = gain + 5 * ball;
+      g[0] += sign * impulse[3 * c] / m;
+      g[1] += sign * impulse[3 * c + 1] / m;
+      for (int k = 0; k < 3; k++) g[2 + k] += sign * turn[k] / (.4 * m * R * R);
+    }
+  }
+  for (int c = 0; c < count; c++) {
+    const mjContact* con = d->contact + touch[c].contact;
+    mjtNum* target = d->efc_aref + con->efc_address;
+    if (!active[c]) {
+      target[0] = -1e12;  // so far below what the balls do that the contact stays open
+      target[1] = target[2] = 0;
+      continue;
+    }
+    double change[3] = {0};  // of the second body's velocity over the first's at the contact
+    for (int side = 0; side < 2; side++) {
+      const int ball = side ? touch[c].b : touch[c].a;
+      if (ball < 0) continue;
+      const double sign = (side == touch[c].a_first) ? 1 : -1;
+      const mjtNum* centre = d->xpos + 3 * layout->body[ball];
+      const double arm[3] = {con->pos[0] - centre[0], con->pos[1] - centre[1], con->pos[2] - centre[2]};
+      const double* g = gain + 5 * ball;
+      double turn[3];
+      cross(turn, g + 2, arm);
+      change[0] += sign * (g[0] + turn[0]);
+      change[1] += sign * (g[1] + turn[1]);
+      change[2] += sign * turn[2];
+    }
+    for (int r = 0; r < 3; r++) {
+      const mjtNum* axis = con->frame + 3 * r;
+      target[r] = (dot(axis, change) + d->efc_R[con->efc_address + r] * dot(axis, impulse + 3 * c)) / h;
+    }
   }
 }
