@@ -164,7 +164,7 @@ _SESSION = (
     _LOG_LEVEL,
 )
 _SIM_WORLD = (
-    Argument("world", "default", "name in config/worlds, or the path of a world file: the hidden physics"),
+    Argument("world", "hidden", "name in config/worlds, or the path of a world file: the hidden physics"),
     Argument("robot", "ur5e", "name in config/robots, or the path of a robot file"),
     Argument("headless", "true", "without RViz", "flag"),
     Argument("lockstep", "true", "the world waits for the tracker, so one seed gives one result", "flag"),

@@ -26,12 +26,12 @@ from tornado.ioloop import IOLoop
 from cue.graph import Graph, Process
 from cue.log_view import LogTail, terminal_printer
 from cue.resources import executable
-from cue.shared_memory import remove_orphans
+from cue_core.shared_memory import remove_orphans
 
 CONFIGURATION_ERROR = 2
 """Exit code of a process that can never start as it is configured: starting it again is no use."""
 STOP_GRACE = 3.0
-"""How long a process may take to end after SIGINT before it is killed [s]."""
+"""How long a process may take to end after SIGTERM before it is killed [s]."""
 LONGEST_DELAY = 30.0
 """Upper end of the respawn back-off [s]."""
 HEALTHY_AFTER = 60.0
@@ -79,7 +79,7 @@ class _Supervised(Watcher):
             args=_redirected(command(process), log),
             env={**os.environ, **process.environment},
             working_dir=os.getcwd(),
-            stop_signal=signal.SIGINT,
+            stop_signal=signal.SIGTERM,  # SIGINT while Python still imports would print a traceback
             graceful_timeout=STOP_GRACE,
             respawn=True,
             singleton=True,

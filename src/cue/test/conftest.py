@@ -20,7 +20,7 @@ class Prefix:
         share = path / "share" / "cue"
         share.mkdir(parents=True)
         (share / "launch").symlink_to(ROOT / "launch")
-        for kind, name in (("tables", "small"), ("worlds", "default"), ("robots", "ur5e")):
+        for kind, name in (("tables", "small"), ("worlds", "hidden"), ("robots", "ur5e")):
             (share / "config" / kind).mkdir(parents=True)
             (share / "config" / kind / f"{name}.yaml").write_text("{}\n")
         (share / "config" / "rviz").symlink_to(ROOT / "config" / "rviz")

@@ -73,7 +73,8 @@ def typed(processes: dict) -> dict:
 # Notes how it was started. The process that ends the graph waits until all have done so.
 RECORDER = """
 import json, os, signal, sys, time
-signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: sys.exit(0))
 folder = os.environ["CUE_TEST_NOTES"]
 name = next(word for word in sys.argv if word.startswith("__node:=")).removeprefix("__node:=")
 files = {}

@@ -84,7 +84,7 @@ def test_a_run_folder_is_not_used_twice(prefix, tmp_path):
     [
         ({"worlds": "x"}, ArgumentError, "did you mean world"),
         ({"shots": "3", "held_out_shots": "3"}, ArgumentError, "less than shots, which is 3"),
-        ({"world": "moon"}, ResourceError, "unknown world 'moon'; known are default"),
+        ({"world": "moon"}, ResourceError, "unknown world 'moon'; known are hidden"),
         ({"world": "no/such.yaml"}, ResourceError, "no/such.yaml does not exist"),
         ({"table": "round"}, ResourceError, "unknown table 'round'; known are small"),
         ({"record": "all"}, ArgumentError, "allowed is one of none"),

@@ -50,7 +50,7 @@ PARENT = (
     + """
 import subprocess
 subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
-signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 while True:
     signal.pause()
 """

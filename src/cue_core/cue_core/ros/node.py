@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 
 import rclpy
@@ -13,8 +14,10 @@ from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.node import Node
 
 from cue_core.errors import CueError
+from cue_core.shared_memory import abandon
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_STOP_GRACE = 2.5  # [s] for callbacks that still run; launchers kill after 3
 
 
 def exit_with_parent() -> None:
@@ -35,17 +38,40 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
     exit_with_parent()
     try:
         with rclpy.init():
-            node = factory()
-            executor = MultiThreadedExecutor(num_threads=threads)
-            executor.add_node(node)
             try:
-                executor.spin()
-            finally:
-                executor.shutdown(timeout_sec=1.0)
-                node.destroy_node()
+                _spin(factory(), threads)
+            except Exception as error:
+                if rclpy.ok():
+                    raise
+                raise ExternalShutdownException from error  # told to stop while starting: what it had was taken away
     except (KeyboardInterrupt, ExternalShutdownException):
         return 0
     except CueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _spin(node: Node, threads: int) -> None:
+    executor = MultiThreadedExecutor(num_threads=threads)
+    executor.add_node(node)
+    try:
+        executor.spin()
+    finally:
+        _end_anyway()
+        executor.shutdown(timeout_sec=1.0)
+        node.destroy_node()
+
+
+def _end_anyway() -> None:
+    """End this process soon even if a callback computes on: the interpreter would wait for its thread."""
+    if rclpy.ok():
+        return  # an error: its traceback and exit code come first
+
+    def end() -> None:
+        abandon()
+        os._exit(0)
+
+    timer = threading.Timer(_STOP_GRACE, end)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,61 @@
+"""Shared memory that killed ROS processes leave behind.
+
+Fast DDS keeps its segments in ``/dev/shm``; each living owner holds a lock on the ``_el`` or ``_sl`` file beside one.
+A process that is killed cannot remove them. What nobody holds is removed here, as ``fastdds shm clean`` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from pathlib import Path
+
+FOLDER = Path("/dev/shm")
+# Fast DDS 2 (ROS 2 up to Jazzy) named them fastrtps, 3 names them fastdds.
+_LOCK = re.compile(r"(?P<stem>fast(?:rtps|dds)_(?:[0-9a-f]{16}|port\d+))_[es]l")
+
+
+def _is_held(lock: Path) -> bool:
+    handle = os.open(lock, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def remove_orphans(folder: Path = FOLDER) -> int:
+    """Remove the segments that no living process holds, and return how many."""
+    held: dict[str, bool] = {}
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    for name in names:
+        match = _LOCK.fullmatch(name)
+        if match:
+            stem = match["stem"]
+            try:
+                held[stem] = held.get(stem, False) or _is_held(folder / name)
+            except OSError:  # gone meanwhile, or another user's
+                held[stem] = True
+    orphans = [stem for stem, is_held in held.items() if not is_held]
+    for stem in orphans:
+        for name in (stem, f"{stem}_el", f"{stem}_sl", f"sem.{stem}_mutex"):
+            with contextlib.suppress(OSError):
+                (folder / name).unlink(missing_ok=True)
+    return len(orphans)
+
+
+def abandon(folder: Path = FOLDER) -> None:
+    """Let go of this process's own segments and remove them; it must end right after, without returning to DDS."""
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = Path(os.readlink(link))
+            if target.parent == folder and _LOCK.fullmatch(target.name):
+                os.close(int(link.name))
+    remove_orphans(folder)
