@@ -52,6 +52,11 @@ class Bench:
         return self.layout.velocities(self.data), self.layout.spins(self.data), outcome
 
 
+def lone_ball(position, velocity, spin):
+    start = Start(*(np.array([a], float) for a in (position, velocity, spin)), np.array([True]))
+    return Twin(TABLE, (0,)).simulate(start, None)
+
+
 @pytest.mark.parametrize("speed", [0.2, 1.0, 1.8])
 def test_a_ball_without_spin_slides_then_rolls_at_five_sevenths(speed):
     bench = Bench(TABLE, 1)
@@ -67,7 +72,9 @@ def test_stopping_distance_and_exact_rest():
     speed, rolling = 0.5, 0.010
     slid = 12 * speed**2 / (49 * 0.2 * G)
     rolled = (5 / 7 * speed) ** 2 / (2 * 5 / 7 * rolling * G)
-    path = Twin(TABLE, (0,)).simulate(Start(*(np.array(a) for a in ([[-1.0, 0]], [[speed, 0]], [[0, 0, 0]], [True]))), None)
+    path = Twin(TABLE, (0,)).simulate(
+        Start(*(np.array(a) for a in ([[-1.0, 0]], [[speed, 0]], [[0, 0, 0]], [True]))), None
+    )
     assert path.rest_positions[0] == pytest.approx([-1 + slid + rolled, 0], abs=1e-8)
     when = 2 * speed / (7 * 0.2 * G) + 5 / 7 * speed / (5 / 7 * rolling * G)
     assert path.rest_time == pytest.approx(when, abs=0.03)  # found at the end of a step
@@ -82,13 +89,15 @@ def test_a_cloth_that_stops_nothing_is_refused():
 
 def test_upright_spin_decays_on_its_own():
     bench = Bench(TABLE, 1)
-    _, spin, outcome = bench.run([[0, 0]], [[0, 0]], [[0, 0, -30.0]], until=1.0)
+    _, spin, _ = bench.run([[0, 0]], [[0, 0]], [[0, 0, -30.0]], until=1.0)
     assert spin[0] == pytest.approx([0, 0, -20.0], abs=1e-9)
     assert bench.layout.positions(bench.data)[0] == pytest.approx([0, 0], abs=1e-12)
 
 
 def test_draw_comes_back():
-    path = Twin(TABLE, (0,)).simulate(Start(*(np.array(a) for a in ([[0.0, 0]], [[0.5, 0]], [[0, -60.0, 0]], [True]))), None)
+    path = Twin(TABLE, (0,)).simulate(
+        Start(*(np.array(a) for a in ([[0.0, 0]], [[0.5, 0]], [[0, -60.0, 0]], [True]))), None
+    )
     after_slip = 5 / 7 * 0.5 - 2 / 7 * R * 60
     assert after_slip < 0
     assert path.rest_positions[0, 0] < -0.02
@@ -143,7 +152,11 @@ def test_stun_leaves_at_right_angles():
     cut = math.radians(30)
     laws = Laws.from_parameters(vector(ball_friction=0.0, ball_restitution=1.0))
     velocity, _, _ = bench.run(
-        [[0, 0], [2 * R * math.cos(cut), 2 * R * math.sin(cut)]], [[1, 0], [0, 0]], np.zeros((2, 3)), laws, contact_limit=1
+        [[0, 0], [2 * R * math.cos(cut), 2 * R * math.sin(cut)]],
+        [[1, 0], [0, 0]],
+        np.zeros((2, 3)),
+        laws,
+        contact_limit=1,
     )
     assert velocity[0] @ velocity[1] == pytest.approx(0, abs=1e-6)
 

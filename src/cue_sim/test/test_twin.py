@@ -93,7 +93,8 @@ def test_finer_steps_change_little(twin, starts):
     """Four times smaller steps move rest positions by less than 0.2 mm in the median."""
     fine = Twin(SMALL, IDS, largest_step=twin.largest_step / 4, impact_step=twin.impact_step / 4)
     moved = [
-        np.hypot(*(fine.simulate(s, None).rest_positions - twin.simulate(s, None).rest_positions).T).max() for s in starts
+        np.hypot(*(fine.simulate(s, None).rest_positions - twin.simulate(s, None).rest_positions).T).max()
+        for s in starts
     ]
     assert np.median(moved) < 2e-5
     assert np.quantile(moved, 0.9) < 2e-4
@@ -104,7 +105,6 @@ def test_a_mirrored_shot_stays_mirrored(twin, starts, axis):
     """FAULTS B05: any asymmetry would be ours."""
     flip = np.ones(2)
     flip[axis] = -1
-    turn = -np.array([*flip, flip[0] * flip[1]])[[0, 1, 2]] * -1
     # spin is an axial vector: components along the mirror's normal stay, others change sign
     turn = np.array([-1.0, -1.0, -1.0])
     turn[axis] = 1.0
@@ -121,9 +121,12 @@ def test_every_pocket_takes_a_ball_and_says_which(name):
     table = TableModel.load(TABLES / f"{name}.yaml")
     twin = Twin(table, (0,))
     for k, pocket in enumerate(table.pockets):
-        outward = pocket.position / np.linalg.norm(pocket.position)
         side = pocket.name.startswith("side")
-        inside = np.array([0.0, 0.3 * pocket.position[1]]) if side else pocket.position - 0.3 * table.width * np.sign(outward)
+        inside = (
+            np.array([0.0, 0.3 * pocket.position[1]])
+            if side
+            else pocket.position - 0.3 * table.width * np.sign(outward)
+        )
         aim = (pocket.position - inside) / np.linalg.norm(pocket.position - inside)
         start = Start.at_rest(inside[None])
         start.velocities[0] = 1.5 * aim
@@ -235,9 +238,7 @@ def test_a_symmetric_split_stays_symmetric():
 def test_a_racked_break_is_finite():
     table = TableModel.load(TABLES / "9ft.yaml")
     radius = table.ball_radius
-    rack = [
-        [0.6 + row * math.sqrt(3) * radius, (2 * k - row) * radius] for row in range(5) for k in range(row + 1)
-    ]
+    rack = [[0.6 + row * math.sqrt(3) * radius, (2 * k - row) * radius] for row in range(5) for k in range(row + 1)]
     twin = Twin(table, tuple(range(16)))
     start = Start.at_rest(np.array([[-0.6, 0.01], *rack]))
     start.velocities[0, 0] = 9.0
@@ -289,4 +290,7 @@ def test_wrong_input_is_refused_by_name(twin, starts):
 
 def test_a_pickled_twin_is_the_same_twin(twin, starts):
     other = pickle.loads(pickle.dumps(twin))
-    assert other.simulate(starts[1], None).rest_positions.tobytes() == twin.simulate(starts[1], None).rest_positions.tobytes()
+    assert (
+        other.simulate(starts[1], None).rest_positions.tobytes()
+        == twin.simulate(starts[1], None).rest_positions.tobytes()
+    )
