@@ -155,7 +155,7 @@ def portable_spec(
     )
     walls = _add_walls(spec, table)
     where = {b.ball_id: b.position for b in balls if b.in_play}
-    names = []
+    names: list[str] = []
     for k, ball in enumerate(ball_ids):
         default = np.array([-0.4 + 0.8 * (k % 8) / 8, -0.3 + 0.3 * (k // 8)]) * [table.length, table.width]
         x, y = where.get(ball, default)

@@ -325,8 +325,9 @@ def advance(
     values = laws.array() if isinstance(laws, Laws) else laws
     events = np.empty((event_capacity, 4))
     options = _Options(until, largest_step, impact_step, contact_limit, stop_at_rest, check_energy, 0)
-    record = _Record(count=len(times), event_capacity=event_capacity, event=_pointer(events, _DOUBLE))
-    if len(times):
+    record = _Record(event_capacity=event_capacity, event=_pointer(events, _DOUBLE))
+    if len(times) and position_out is not None and pocketed_out is not None:
+        record.count = len(times)
         record.time = _pointer(times, _DOUBLE)
         record.position = _pointer(position_out, _DOUBLE)
         record.pocketed = _pointer(pocketed_out, _BYTE)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -68,11 +67,8 @@ class Laws:
         values = np.asarray(values, float)
         if values.shape != (len(PARAMETERS),):
             raise FileFormatError("parameter vector", f"has shape {values.shape}, needs ({len(PARAMETERS)},)")
-        return cls(**dict(zip(PARAMETERS, map(float, values), strict=True)), **extras)
-
-    def with_values(self, changes: Mapping[str, float]) -> Laws:
-        """Return the laws with some coefficients replaced."""
-        return replace(self, **changes)
+        named: dict[str, Any] = dict(zip(PARAMETERS, map(float, values), strict=True))
+        return cls(**named, **extras)
 
     def array(self) -> np.ndarray:
         """Return the (22,) coefficients in the order of ``cue_laws``."""

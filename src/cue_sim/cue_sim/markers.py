@@ -23,8 +23,12 @@ def _marker(stamp: Time, namespace: str, number: int, kind: int, rgba: Sequence[
     return marker
 
 
-def _place(marker: Marker, x: float, y: float, z: float, size: Sequence[float]) -> Marker:
-    marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = float(x), float(y), float(z)
+def _place(marker: Marker, centre: Sequence[float] | np.ndarray, z: float, size: Sequence[float]) -> Marker:
+    marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = (
+        float(centre[0]),
+        float(centre[1]),
+        float(z),
+    )
     marker.scale.x, marker.scale.y, marker.scale.z = (float(s) for s in size)
     return marker
 
@@ -37,10 +41,10 @@ def table_markers(table: TableModel, stamp: Time) -> MarkerArray:
     for cushion in table.cushions:
         for end in (cushion.start, cushion.end):
             noses.points.append(Point(x=float(end[0]), y=float(end[1]), z=float(table.nose_height)))
-    markers = [_place(cloth, 0, 0, -0.005, (table.length, table.width, 0.01)), noses]
+    markers = [_place(cloth, (0, 0), -0.005, (table.length, table.width, 0.01)), noses]
     for number, pocket in enumerate(table.pockets):
         hole = _marker(stamp, "pockets", number, Marker.CYLINDER, (0.02, 0.02, 0.02, 1.0))
-        markers.append(_place(hole, *pocket.position, 0.0, (2 * pocket.radius, 2 * pocket.radius, 0.002)))
+        markers.append(_place(hole, pocket.position, 0.0, (2 * pocket.radius, 2 * pocket.radius, 0.002)))
     return MarkerArray(markers=markers)
 
 
@@ -50,7 +54,7 @@ def ball_markers(balls: Sequence[BallState], radius: float, stamp: Time) -> Mark
     for ball in balls:
         marker = _marker(stamp, "balls", ball.ball_id, Marker.SPHERE, (*ball_colour(ball.ball_id)[1], 1.0))
         if ball.in_play:
-            _place(marker, *ball.position, radius, (2 * radius,) * 3)
+            _place(marker, ball.position, radius, (2 * radius,) * 3)
         else:
             marker.action = Marker.DELETE
         markers.append(marker)
@@ -68,11 +72,11 @@ def prediction_markers(prediction: Prediction, ball_ids: Sequence[int], radius: 
         points = prediction.mean.positions[:, k]
         moved = len(points) > 1 and float(np.ptp(points, axis=0).max()) > 1e-3
         if moved and np.isfinite(prediction.rest_mean[k]).all():
-            _place(ghost, *prediction.rest_mean[k], radius, (2 * radius,) * 3)
+            _place(ghost, prediction.rest_mean[k], radius, (2 * radius,) * 3)
             variance, axes = np.linalg.eigh(prediction.rest_covariance[k])
             wide, narrow = 4 * np.sqrt(np.maximum(variance[::-1], 1e-8))
             angle = float(np.arctan2(axes[1, 1], axes[0, 1]))
-            _place(ellipse, *prediction.rest_mean[k], 0.001, (wide, narrow, 0.001))
+            _place(ellipse, prediction.rest_mean[k], 0.001, (wide, narrow, 0.001))
             ellipse.pose.orientation.z, ellipse.pose.orientation.w = float(np.sin(angle / 2)), float(np.cos(angle / 2))
             path.scale.x = 0.004
             path.points = [Point(x=float(x), y=float(y), z=radius) for x, y in points]

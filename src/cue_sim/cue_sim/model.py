@@ -90,9 +90,9 @@ def build_spec(
     balls = []
     for ball, r, m in zip(ball_ids, radius, mass, strict=True):
         balls.append(_add_ball(spec, ball, float(r), float(m)))
-    for i, ball in enumerate(balls):
+    for i, geom in enumerate(balls):
         for other in [*balls[:i], *names]:
-            _add_pair(spec, ball, other)
+            _add_pair(spec, geom, other)
     if visual:
         add_scenery(spec, table)
     return spec

@@ -135,7 +135,7 @@ class Predictor:
         balls: Sequence[BallState] = (),
         revision: int | None = None,
         ensemble: int = 0,
-        times: Sequence[float] = (),
+        times: np.ndarray | Sequence[float] = (),
     ) -> tuple[Twin, ParameterEstimate, list[Prediction]]:
         """Predict shots that each start from the same balls.
 

@@ -233,16 +233,17 @@ class Twin:
         count = len(starts)
         parameters = np.asarray(parameters, float)
         vectors = [parameters] * count if parameters.ndim == 1 else list(parameters)
-        nested = count > 0 and len(times) > 0 and not np.isscalar(times[0]) and np.ndim(times[0]) == 1
-        sampled = list(times) if nested else [times] * count
-        scalar = until_contact is None or isinstance(until_contact, int)
-        limits = [until_contact] * count if scalar else list(until_contact)  # type: ignore[arg-type]
+        nested = len(times) > 0 and np.ndim(times[0]) == 1
+        sampled: list[Any] = list(times) if nested else [times] * count
+        limits = (
+            [until_contact] * count if until_contact is None or isinstance(until_contact, int) else [*until_contact]
+        )
         if not len(vectors) == len(sampled) == len(limits) == count:
             raise FileFormatError(
                 "batch",
                 f"has {count} starts, {len(vectors)} parameter vectors, {len(sampled)} times, {len(limits)} limits",
             )
-        jobs = [
+        jobs: list[tuple[Start, np.ndarray, np.ndarray, int, float]] = [
             (start, self._laws(vector), _checked_times(t), limit or 0, horizon)
             for start, vector, t, limit in zip(starts, vectors, sampled, limits, strict=True)
         ]

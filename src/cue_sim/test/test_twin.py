@@ -122,11 +122,8 @@ def test_every_pocket_takes_a_ball_and_says_which(name):
     twin = Twin(table, (0,))
     for k, pocket in enumerate(table.pockets):
         side = pocket.name.startswith("side")
-        inside = (
-            np.array([0.0, 0.3 * pocket.position[1]])
-            if side
-            else pocket.position - 0.3 * table.width * np.sign(outward)
-        )
+        diagonal = pocket.position - 0.3 * table.width * np.sign(pocket.position)
+        inside = np.array([0.0, 0.3 * pocket.position[1]]) if side else diagonal
         aim = (pocket.position - inside) / np.linalg.norm(pocket.position - inside)
         start = Start.at_rest(inside[None])
         start.velocities[0] = 1.5 * aim
