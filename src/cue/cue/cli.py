@@ -30,6 +30,10 @@ def _launch(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    if options.answer is not None or options.peer:
+        from cue.commands import doctor_between_machines
+
+        return doctor_between_machines(options.answer, options.peer, print)
     from cue.doctor import run_checks
 
     return run_checks(print, only=options.only)
@@ -76,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = add("doctor", _doctor, "check this machine and say what is wrong and what to do")
     doctor.add_argument("only", nargs="*", default=[], metavar="CHECK", help="only these checks")
+
+    doctor.add_argument("--peer", metavar="HOST", help="check that nodes on another machine are found")
+    doctor.add_argument("--answer", metavar="SECONDS", type=float, nargs="?", const=300.0, help="be that machine")
 
     report = add("report", _report, "write the report of a run")
     report.add_argument("run", help="run folder")

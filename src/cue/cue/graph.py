@@ -153,8 +153,8 @@ _SESSION = (
     Argument("table", "small", "name in config/tables, or the path of a table file"),
     Argument("planner", "offline", "what chooses the shots", choices=("offline",)),
     Argument("instruction", "Calibrate the twin of this table.", "one sentence; it is recorded with the run"),
-    Argument("shots", "12", "strokes of a session, the held-out ones included", "integer", (), 1, 1000),
-    Argument("held_out_shots", "5", "of these, played after the last fit only to judge it", "integer", (), 0, 1000),
+    Argument("shots", "12", "strokes of a session, the held-out ones included", "integer", (), 2, 1000),
+    Argument("held_out_shots", "5", "of these, played after the last fit only to judge it", "integer", (), 1, 999),
     Argument("seed", "0", "of every random choice", "integer", (), 0, 2**31 - 1),
     Argument("calibrate", "true", "start a session at once; otherwise the nodes wait for a goal", "flag"),
     Argument("exit_when_done", "true", "end with the session, with its exit code", "flag"),
@@ -168,7 +168,7 @@ _SIM_WORLD = (
     Argument("robot", "ur5e", "name in config/robots, or the path of a robot file"),
     Argument("headless", "true", "without RViz", "flag"),
     Argument("lockstep", "true", "the world waits for the tracker, so one seed gives one result", "flag"),
-    Argument("real_time_factor", "1.0", "speed of the world when not in lockstep", "number", (), 0.01, 100),
+    Argument("real_time_factor", "1.0", "speed of the world when not in lockstep", "number", (), 0.05, 100),
     *_SESSION,
 )
 _REAL_TABLE = (

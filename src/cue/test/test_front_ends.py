@@ -275,7 +275,7 @@ def test_the_launch_file_declares_every_argument_with_what_is_allowed(fake_launc
     description = runpy.run_path(str(LAUNCH_FILES["sim_world"]))["generate_launch_description"]()
     declared = {a.name: a for a in description if isinstance(a, FakeDeclareLaunchArgument)}
     assert set(declared) == {argument.name for argument in SIM_WORLD.arguments}
-    assert "an integer from 1 to 1000" in declared["shots"].description
+    assert "an integer from 2 to 1000" in declared["shots"].description
 
 
 def test_a_launch_ends_with_its_client_and_with_a_process_that_cannot_start(prefix, fake_launch):
