@@ -1,0 +1,121 @@
+"""The report of a run: everything in one page, and a clear line where a run is not whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cue.report import write_report
+from cue.report_data import read_run
+from cue_core import BallState, BallTrack, ParameterEstimate, Shot, ShotLog, ShotRecord, Stroke, TableModel, Visibility
+from cue_core.errors import FileFormatError
+from cue_core.parameters import PARAMETERS
+from cue_core.shot_log import append_line
+from cue_sim.export import save_twin
+from cue_sim.predict import start_from
+from cue_sim.twin import Twin
+
+TABLES = Path(__file__).resolve().parents[3] / "config" / "tables"
+BALLS = (0, 1, 3)
+LAYOUT = np.array([[-0.3, -0.05], [0.1, 0.02], [0.25, -0.12]])
+
+
+def played(table: TableModel, index: int, azimuth: float, truth: np.ndarray) -> ShotRecord:
+    """Return the record of a shot on a table whose parameters are ``truth``, seen without noise."""
+    stroke = Stroke(0.8, azimuth, 0.005, 0.001)
+    before = tuple(BallState(b, p) for b, p in zip(BALLS, LAYOUT, strict=True))
+    twin = Twin(table, BALLS)
+    times = np.arange(0, 8, 1 / 30)
+    path = twin.simulate(start_from(before, stroke, truth, table, BALLS), truth, times)
+    tracks, after = [], []
+    for k, ball in enumerate(BALLS):
+        gone = bool(path.rest_pocketed[k])
+        end = BallState(ball, path.rest_positions[k], visibility=Visibility.POCKETED if gone else Visibility.VISIBLE)
+        after.append(end)
+        if np.linalg.norm(path.rest_positions[k] - LAYOUT[k]) > 0.003:
+            covariance = np.broadcast_to(np.eye(2) * 1e-6, (len(times), 2, 2))
+            tracks.append(BallTrack(ball, times, path.positions[:, k], covariance, gone))
+    shot = Shot(f"s{index}", 0.8, azimuth)
+    return ShotRecord(shot.shot_id, index, shot, stroke, 10.0 * index, before, tuple(after), tuple(tracks))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Return a folder as a finished run leaves it, whose estimate is the truth."""
+    table = TableModel.load(TABLES / "small.yaml")
+    truth = np.array([p.nominal for p in PARAMETERS.values()])
+    truth[list(PARAMETERS).index("rolling_friction")] = 0.016
+    records = [played(table, i, azimuth, truth) for i, azimuth in enumerate((0.1, 0.6, -0.5, 0.9))]
+    for record in records:
+        ShotLog(tmp_path / "shots.jsonl").append(record)
+    frozen = ParameterEstimate.nominal().frozen.copy()
+    frozen[list(PARAMETERS).index("rolling_friction")] = False
+    estimate = replace(
+        ParameterEstimate.nominal(),
+        revision=1,
+        values=truth,
+        frozen=frozen,
+        identifiable=~frozen,
+        shot_ids=("s0", "s1"),
+    )
+    append_line(tmp_path / "estimates.jsonl", {**ParameterEstimate.nominal().to_dict(), "promoted": True})
+    append_line(tmp_path / "estimates.jsonl", {**replace(estimate, revision=2).to_dict(), "promoted": False})
+    append_line(tmp_path / "estimates.jsonl", {**estimate.to_dict(), "promoted": True})
+    append_line(tmp_path / "agent.jsonl", {"event": "decision", "reason": "a <generic> probe", "shot_id": "s0"})
+    truths = [{"id": b.ball_id, "position": [b.position[0] + 0.0004, b.position[1]]} for b in records[0].after]
+    append_line(tmp_path / "score.jsonl", {"shot_id": "s0", "after": [{**t, "pocketed": False} for t in truths]})
+    save_twin(tmp_path / "twin.json", Twin(table, BALLS), estimate)
+    errors = {"rest_error_m": 0.1, "along_track_error_m": 0.05}
+    summary = {
+        "instruction": "Calibrate & report.",
+        "shots_used": 4,
+        "wall_s": 12.5,
+        "seed": 3,
+        "stopped_because": "budget",
+        "held_out": {
+            "shots": 2,
+            "unfitted": errors,
+            "calibrated": {"rest_error_m": 0.02, "along_track_error_m": None},
+            "per_shot": [{"shot_id": "s2"}, {"shot_id": "s3"}],
+        },
+    }
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    return tmp_path
+
+
+def test_the_true_estimate_explains_the_held_out_shots(run: Path) -> None:
+    data = read_run(run)
+    assert [s.record.shot_id for s in data.held_out] == ["s2", "s3"]
+    assert [point.revision for point in data.curve] == [0, 1]
+    assert data.curve[0].rest_error > 0.01
+    assert data.curve[1].rest_error < 1e-4
+    assert data.curve[1].shots == 2
+
+
+def test_the_page_is_whole_and_stands_alone(run: Path) -> None:
+    page = write_report(run).read_text()
+    assert "−80 %" in page or "-80 %" in page  # 0.1 m -> 0.02 m
+    assert page.count("<svg") == 3
+    assert "Calibrate &amp; report." in page and "a &lt;generic&gt; probe" in page
+    assert "0.40 mm" in page  # the tracker's error against the truth
+    assert not re.search(r'(?:src|href)="(?!data:)[^"#]', page), "loads something from elsewhere"
+    assert "url(http" not in page
+
+
+@pytest.mark.parametrize("missing", ["summary.json", "twin.json"])
+def test_an_unfinished_run_is_named(run: Path, missing: str) -> None:
+    (run / missing).unlink()
+    with pytest.raises(FileFormatError, match=f"{missing}: no such file"):
+        write_report(run)
+
+
+def test_a_run_without_held_out_shots_still_has_a_report(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    summary["held_out"]["per_shot"] = []
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert "Parameter table" in write_report(run).read_text()
