@@ -1,0 +1,1 @@
+"""Table reconstruction, ball tracking and shot recording from camera images."""

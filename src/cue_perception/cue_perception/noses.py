@@ -1,0 +1,207 @@
+"""Where the cushion noses are: edges between the bed and the frame, to a fraction of a pixel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from scipy.ndimage import gaussian_filter1d, uniform_filter1d
+from scipy.optimize import least_squares
+from scipy.special import ndtr
+
+from cue_core.table import TableModel
+from cue_perception.camera import Camera, Intrinsics
+
+
+def sample(image: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+    """Return the bilinear colours (..., c) of a float32 or uint8 image at pixels (..., 2)."""
+    flat = pixels.astype(np.float32).reshape(-1, 1, 2)
+    values = cv2.remap(image, flat, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return values.reshape(*pixels.shape[:-1], -1)
+
+
+def nose_candidates(
+    image: np.ndarray, lens: Intrinsics, quad: np.ndarray, depth: float, most: int = 4
+) -> list[list[tuple[float, float]]]:
+    """Return, per side of the cloth's outline, where edges run along that side.
+
+    The outline is taken as a rectangle seen in perspective, so that whatever runs along a side in the world runs along it here.
+
+    Args:
+        image: (h, w, 3) Lab float32, as taken (with distortion).
+        lens: of the camera.
+        quad: (4, 2) outline of the cloth in undistorted pixels; side i goes from corner i to i + 1.
+        depth: how far from the outline to look, in units of the distance to the opposite side.
+        most: candidates per side.
+
+    Returns:
+        Four lists of (depth, strength), strongest first; depth 0 is the outline.
+    """
+    sides = []
+    for i in range(4):
+        corners = np.roll(quad, -i, axis=0).astype(np.float32)
+        to_image = cv2.getPerspectiveTransform(np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float32), corners)
+        reach_px = 0.5 * (np.linalg.norm(corners[3] - corners[0]) + np.linalg.norm(corners[2] - corners[1]))
+        step = 0.5 / reach_px
+        d = np.arange(-0.015, depth, step)
+        s = np.concatenate([np.linspace(0.10, 0.42, 60), np.linspace(0.58, 0.90, 60)])
+        grid = np.stack(np.meshgrid(s, d), -1).reshape(-1, 1, 2).astype(np.float64)
+        pixels = cv2.perspectiveTransform(grid, to_image).reshape(-1, 2)
+        profile = np.median(sample(image, redistort(lens, pixels)).reshape(len(d), len(s), 3), axis=1)
+        profile = gaussian_filter1d(profile, 1.5, axis=0)
+        slope = np.linalg.norm(np.gradient(profile, axis=0), axis=1)
+        peaks = [k for k in range(2, len(d) - 2) if slope[k] >= slope[k - 1] and slope[k] > slope[k + 1]]
+        peaks = [k for k in peaks if slope[k] > 0.6]
+        peaks.sort(key=lambda k: -slope[k])
+        sides.append([(float(d[k]), float(slope[k])) for k in peaks[:most]])
+    return sides
+
+
+def redistort(lens: Intrinsics, pixels: np.ndarray) -> np.ndarray:
+    """Return pixels as taken (n, 2) of undistorted ones (the same K without distortion)."""
+    focal, centre = lens.matrix[[0, 1], [0, 1]], lens.matrix[:2, 2]
+    return lens.distort((pixels - centre) / focal)
+
+
+_BED = 9.0
+"""How far inside a nose the bed's colour is taken [px]."""
+_WIDE = 2.5
+"""From this width a shaded strip is a pair of edges of its own, and no longer shifts the nose's [px]."""
+
+
+@dataclass(frozen=True)
+class NoseEdges:
+    """Edge points along one cushion.
+
+    Attributes:
+        points: (n, 3) on the predicted nose [m].
+        normals: (n, 2) in the image, towards the bed.
+        offsets: (n,) of the edge from the predicted nose along the normals [px].
+        steps: (k,) places of the profile along the normal [px].
+        profile: (k, 3) typical Lab colour across the nose, from the cushion's top to the bed.
+        peak: where the profile changes fastest near the nose [px].
+        depth_shift: how far a point moves along the normal per metre below the nose [px/m]; below zero the nose hides it.
+    """
+
+    points: np.ndarray
+    normals: np.ndarray
+    offsets: np.ndarray
+    steps: np.ndarray
+    profile: np.ndarray
+    peak: float
+    depth_shift: float
+
+
+def nose_edges(
+    image: np.ndarray, camera: Camera, table: TableModel, reach: float = 3.0, per_metre: float = 150.0
+) -> list[NoseEdges]:
+    """Measure the edge at many places along each nose that is in view.
+
+    Args:
+        image: (h, w, 3) Lab float32, as taken.
+        camera: pose so far.
+        table: geometry.
+        reach: how far from the predicted nose to look [px].
+        per_metre: places per metre of nose.
+    """
+    found = []
+    lens = camera.intrinsics
+    steps = np.arange(-reach - 3, _BED + 1.01, 0.5)
+    for cushion in table.cushions:
+        length = float(np.linalg.norm(cushion.end - cushion.start))
+        share = np.linspace(0.06, 0.94, max(int(length * per_metre), 12))
+        line = np.column_stack([cushion.start + share[:, None] * (cushion.end - cushion.start), 0 * share])
+        line[:, 2] = table.nose_height
+        pixel = camera.project(line)
+        along = np.gradient(pixel, axis=0)
+        along /= np.linalg.norm(along, axis=1, keepdims=True)
+        normal = np.column_stack([-along[:, 1], along[:, 0]])
+        inside = camera.project(line + 1e-3 * np.array([*cushion.normal, 0.0]))
+        normal *= np.sign(np.sum(normal * (inside - pixel), axis=1))[:, None]
+        below = camera.project(line - [0, 0, 1e-3])
+        shift = float(np.median(np.sum(normal * (below - pixel), axis=1))) * 1e3
+        seen = np.all((pixel > _BED) & (pixel < [lens.width - _BED - 1, lens.height - _BED - 1]), axis=1)
+        if seen.sum() < 8:
+            continue
+        colours = sample(image, pixel[seen, None] + steps[:, None] * normal[seen, None])
+        slope = np.gradient(uniform_filter1d(colours, 3, axis=1), axis=1)
+        typical = np.median(slope, axis=0)  # the step that most of this cushion shows
+        weight = np.linalg.norm(typical, axis=1)
+        inner = range(2, len(steps) - 2)
+        peaks = [
+            k for k in inner if abs(steps[k]) <= reach and weight[k] >= weight[k - 1] and weight[k] > weight[k + 1]
+        ]
+        peaks = [k for k in peaks if weight[k] > 0.5]
+        if not peaks:
+            continue
+        best = min(peaks, key=lambda k: abs(steps[k]))  # the foot of the face may be the stronger edge
+        direction = typical[best] / weight[best]
+        near = np.abs(steps - steps[best]) <= 1.5
+        score = slope @ direction
+        k = np.clip(np.argmax(np.where(near, score, -np.inf), axis=1), 1, len(steps) - 2)
+        row = np.arange(len(k))
+        strong = score[row, k] > 0.4 * weight[best]
+        offsets = steps[k] + 0.5 * _vertex(score[row, k - 1], score[row, k], score[row, k + 1])
+        mean = typical @ direction
+        peak = steps[best] + 0.5 * float(_vertex(mean[best - 1], mean[best], mean[best + 1]))
+        found.append(
+            NoseEdges(
+                line[seen][strong],
+                normal[seen][strong],
+                offsets[strong],
+                steps,
+                np.median(colours, axis=0),
+                peak,
+                shift,
+            )
+        )
+    return found
+
+
+def _vertex(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return where the parabola through three neighbours peaks, -1..1 steps from the middle one."""
+    bend = left - 2 * middle + right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.clip(np.where(bend < 0, 0.5 * (left - right) / bend, 0.0), -1, 1)
+
+
+def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
+    """Return by how much each cushion's peak lies off its nose [px].
+
+    Seen from the bed's side, a nose shows a strip of shaded face below it. A strip narrower than the blur shifts the edge without
+    showing up as one of its own. All cushions share the shade, the depth to which it is seen, and the blur; how wide the strip is
+    follows from the direction of view. So one model of top, strip and bed, fitted to all profiles, tells them apart.
+    """
+    bias = np.zeros(len(edges))
+    chosen = [i for i, e in enumerate(edges) if nose_height * e.depth_shift < _BED - 2]
+    if not chosen:
+        return bias
+    edges = [edges[i] for i in chosen]
+    levels = []
+    for e in edges:
+        top, bed = e.profile[e.steps < -2.5].mean(axis=0), e.profile[e.steps > e.steps[-1] - 1.5].mean(axis=0)
+        change = bed - top
+        levels.append((e.profile - top) @ change / max(float(change @ change), 1.0))
+    count = len(edges)
+    peak = np.array([e.peak for e in edges])
+
+    def residual(p: np.ndarray) -> np.ndarray:
+        dark, depth, blur = p[:3]
+        parts = []
+        for i, e in enumerate(edges):
+            nose, top, bed = p[3 + 3 * i : 6 + 3 * i]
+            width = max(depth * nose_height * e.depth_shift, 0.0)
+            first, second = ndtr((e.steps - nose) / blur), ndtr((e.steps - nose - width) / blur)
+            parts.append(top + (dark - top) * first + (bed - dark) * second - levels[i])
+        parts.append([0.02 * (dark + 1.0), 0.05 * (depth - 0.5), 0.05 * (blur - 0.8)])
+        return np.concatenate(parts)
+
+    start = np.concatenate([[-1.0, 0.5, 0.8], np.column_stack([peak, np.zeros(count), np.ones(count)]).ravel()])
+    low = np.concatenate([[-6.0, 0.02, 0.4], np.tile([-np.inf, -1.0, 0.0], count)])
+    high = np.concatenate([[1.0, 1.0, 2.5], np.tile([np.inf, 1.0, 2.0], count)])
+    low[3::3], high[3::3] = peak - 2.0, peak + 2.0
+    fit = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=60)
+    width = fit.x[1] * nose_height * np.array([e.depth_shift for e in edges])
+    bias[chosen] = np.where((width > 0) & (width < _WIDE), peak - fit.x[3::3], 0.0)
+    return bias

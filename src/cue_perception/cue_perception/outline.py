@@ -1,0 +1,123 @@
+"""Ball centres to a fraction of a pixel: the outline of a sphere at a known height is fitted to the edges around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_perception.camera import Camera, sphere_outline
+from cue_perception.noses import sample
+
+_RAYS = 40
+_HALF = 3.5  # px on either side of the outline
+_STEP = 0.5  # px
+_FLOOR = 0.10  # px: pixel grid, shading and lens model limit what many edge points can average away
+
+
+@dataclass(frozen=True)
+class OutlineFit:
+    """Balls measured in one image; arrays have one entry per ball.
+
+    Attributes:
+        position: (n, 2) in the table frame [m].
+        covariance: (n, 2, 2) [m^2].
+        support: (n,) share of the outline with an edge where it should be, 0..1.
+        scatter: (n,) of those edges about the outline [px].
+        swelling: (n,) mean offset of the edges from the outline, + outwards [px].
+        contrast: (n,) mean grey-level step across the outline.
+    """
+
+    position: np.ndarray
+    covariance: np.ndarray
+    support: np.ndarray
+    scatter: np.ndarray
+    swelling: np.ndarray
+    contrast: np.ndarray
+
+
+def fit_outlines(
+    image: np.ndarray, camera: Camera, start: np.ndarray, radius: float, rounds: int = 3, wide: bool = True
+) -> OutlineFit:
+    """Fit spheres that rest on the cloth.
+
+    Args:
+        image: (h, w, 3) BGR uint8, as taken.
+        camera: that looks.
+        start: (n, 2) first guesses [m]; a third of a radius off is near enough.
+        radius: of the balls [m].
+        rounds: of fitting.
+        wide: look further in the first round.
+    """
+    position = np.array(start, float).reshape(-1, 2)
+    n = len(position)
+    if n == 0:
+        return OutlineFit(position, np.zeros((0, 2, 2)), *(np.zeros(0) for _ in range(4)))
+    jacobian = camera.jacobian(position, radius)
+    for k in range(rounds):
+        half = _HALF + (1.5 if wide and k == 0 else 0.0)
+        centres = np.column_stack([position, np.full(n, radius)])
+        pixels = camera.project(sphere_outline(camera, centres, radius, _RAYS))
+        tangent = np.roll(pixels, -1, axis=1) - np.roll(pixels, 1, axis=1)
+        tangent /= np.linalg.norm(tangent, axis=-1, keepdims=True)
+        normal = np.stack([tangent[..., 1], -tangent[..., 0]], -1)  # outwards, as the outline turns right to down
+        offset, step, good = _edges(image, pixels, normal, half)
+        slope = np.einsum("nri,nij->nrj", normal, jacobian)  # d offset / d position
+        design = np.concatenate([slope, np.ones((n, _RAYS, 1))], -1)
+        weight = good.astype(float)
+        prior = np.zeros((n, 3, 3))
+        prior[:, 2, 2] = 1 / 0.6**2  # the radius is known; blur and shading move all edges alike
+        for _ in range(5):
+            normal_matrix = np.einsum("nri,nr,nrj->nij", design, weight, design) / 0.3**2 + prior
+            normal_matrix[:, [0, 1], [0, 1]] += 1e-6
+            solution = np.linalg.solve(
+                normal_matrix, np.einsum("nri,nr,nr->ni", design, weight, offset)[..., None] / 0.3**2
+            )[..., 0]
+            residual = offset - np.einsum("nri,ni->nr", design, solution)
+            sigma = np.clip(1.4826 * np.median(np.where(good, np.abs(residual), np.nan_to_num(1.0)), axis=1), 0.12, 0.8)
+            weight = good * np.clip(1 - (residual / (3.5 * sigma[:, None])) ** 2, 0, None) ** 2
+        move = solution[:, :2]
+        limit = 1.2 * radius
+        length = np.linalg.norm(move, axis=1, keepdims=True)
+        position = position + move * np.minimum(1, limit / np.maximum(length, 1e-12))
+    used = weight > 0.1
+    count = used.sum(axis=1)
+    scatter = np.sqrt(np.sum(weight * residual**2, axis=1) / np.maximum(weight.sum(axis=1), 1e-9))
+    # Neighbouring rays see the same pixels: about every second one is news.
+    spread = np.maximum(scatter, 0.08)
+    shape = np.einsum("nri,nr,nrj->nij", design, weight, design) / (2 * spread**2)[:, None, None] + prior
+    shape[:, [0, 1], [0, 1]] += 1e-3
+    covariance = np.linalg.inv(shape)[:, :2, :2]
+    inverse = np.linalg.inv(jacobian)
+    covariance = covariance + _FLOOR**2 * inverse @ np.swapaxes(inverse, 1, 2)
+    contrast = np.sum(np.where(used, step, 0.0), axis=1) / np.maximum(count, 1)
+    return OutlineFit(position, covariance, count / _RAYS, scatter, solution[:, 2], contrast)
+
+
+def _edges(
+    image: np.ndarray, pixels: np.ndarray, normal: np.ndarray, half: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return, per ball and ray, where the colour changes from inside to outside (n, r) [px], by how much, and whether it does.
+
+    The edge is where the colour changes fastest: shading on the ball and the shadow beside it change it too, but slowly.
+    """
+    steps = np.arange(-half, half + 1e-9, _STEP)
+    values = sample(image, pixels[..., None, :] + steps[:, None] * normal[..., None, :]).astype(np.float32)
+    middle = 0.5 * (steps[1:] + steps[:-1])
+    slope = np.diff(values, axis=-2)
+    smooth = slope.copy()
+    smooth[..., 1:-1, :] = 0.25 * slope[..., :-2, :] + 0.5 * slope[..., 1:-1, :] + 0.25 * slope[..., 2:, :]
+    speed = np.sqrt(np.sum(smooth**2, axis=-1))
+    k = np.argmax(speed[..., 2:-2], axis=-1) + 2
+    direction = np.take_along_axis(smooth, k[..., None, None], axis=-2)
+    direction = direction / np.maximum(np.linalg.norm(direction, axis=-1, keepdims=True), 1e-6)
+    along = np.sum(slope * direction, axis=-1)  # of the change that is fastest, how much happens where
+    offset = middle[k]
+    for _ in range(3):
+        window = np.clip(1.25 - np.abs(middle - offset[..., None]), 0, 0.5) * 2
+        weight = window * np.maximum(along, 0)
+        total = weight.sum(axis=-1)
+        offset = np.sum(weight * middle, axis=-1) / np.maximum(total, 1e-6)
+    whole = np.sqrt(np.sum((values[..., -2:, :].mean(axis=-2) - values[..., :2, :].mean(axis=-2)) ** 2, axis=-1))
+    good = (total > 22) & (total > 0.4 * whole) & (np.abs(offset) < half - 0.75)
+    return offset, total, good

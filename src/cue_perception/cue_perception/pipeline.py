@@ -1,0 +1,249 @@
+"""The tracker without ROS: images and news of the arm in; ball states, the table and shot records out."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from cue_core.balls import BallState, ball_colour
+from cue_core.errors import CueError
+from cue_core.settings import check_settings, setting
+from cue_core.shots import ShotRecord
+from cue_core.table import TableModel
+from cue_perception.camera import Intrinsics
+from cue_perception.detector import Detection, Detector
+from cue_perception.errors import TableNotFoundError
+from cue_perception.noses import nose_edges
+from cue_perception.reconstruct import Reconstruction, reconstruct, reconstruct_any_lens
+from cue_perception.recorder import Execution, ShotRecorder
+from cue_perception.saved import SavedState
+from cue_perception.stamps import StampGuard, Verdict
+from cue_perception.tracking import BallTracker
+
+_MOVED_CAMERA = 1.0  # px: a saved calibration whose noses lie this far from the edges is not believed
+
+
+@dataclass(frozen=True)
+class TrackerConfig:
+    """Parameters of the tracker."""
+
+    table: str = setting("", "path of the table preset (config/tables/*.yaml)")
+    run_dir: str = setting("", "folder for shots.jsonl and tracker.json; empty = keep nothing")
+    lockstep: bool = setting(True, "acknowledge every image: none may be lost, and the clock may stand still")
+    ball_ids: list[int] = setting([], "ids of the balls that may lie on the table; empty = any of 0..15")
+    half_turn: bool = setting(False, "turn the table frame by 180 degrees: y then points down in the image")
+    calibration_images: int = setting(6, "images averaged before the table is reconstructed", "1", 1, 100)
+    trail: float = setting(3.0, "length of the trails in the markers", "s", 0.0, 60.0)
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            OutOfRangeError: naming the field and its range.
+            UnknownNameError: a ball id does not exist.
+        """
+        check_settings(self)
+        for ball_id in self.ball_ids:
+            ball_colour(int(ball_id))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the tracker says to one image.
+
+    Attributes:
+        stamp: of the image [ns].
+        balls: all known ones by id; empty until calibrated.
+        calibrated: table and camera pose are known.
+        settled: every ball rests and no further image is wanted for an open shot.
+        open_shot_id: shot being recorded.
+        frame: images processed so far.
+        verdict: on the stamp; only NEW images were looked at.
+        record: of a shot that this image closed.
+        detections: balls as measured in this image.
+    """
+
+    stamp: int
+    balls: tuple[BallState, ...]
+    calibrated: bool
+    settled: bool
+    open_shot_id: str
+    frame: int
+    verdict: Verdict = Verdict.NEW
+    record: ShotRecord | None = None
+    detections: tuple[Detection, ...] = ()
+
+
+class Pipeline:
+    """One camera, one table."""
+
+    def __init__(
+        self,
+        config: TrackerConfig,
+        table: TableModel,
+        saved: SavedState | None = None,
+        recorded: list[ShotRecord] | None = None,
+    ) -> None:
+        """Start fresh, or where an earlier life ended.
+
+        Args:
+            config: parameters.
+            table: preset.
+            saved: state of the earlier life.
+            recorded: shots in its log.
+        """
+        cv2.setNumThreads(1)  # one thread: same bits everywhere, and the cores belong to the other nodes
+        self.config, self.table = config, table
+        self.reconstruction: Reconstruction | None = None
+        self.problem = "no image yet"
+        self.balls = BallTracker(table, config.ball_ids)
+        recorded = recorded or []
+        next_index = max((r.index for r in recorded), default=-1) + 1
+        self.recorder = ShotRecorder(self.balls, next_index, [r.shot_id for r in recorded if r.shot_id])
+        self.guard = StampGuard()
+        self._detector: Detector | None = None
+        self._sum: np.ndarray | None = None
+        self._summed = 0
+        self._frame = 0
+        self._answers: OrderedDict[int, Outcome] = OrderedDict()
+        self._saved = saved
+        if saved is not None:
+            self.balls.restore(saved.balls)
+            self.recorder.next_index = max(self.recorder.next_index, saved.next_index)
+            if saved.open_shot is not None and saved.open_shot.shot_id not in {
+                r.shot_id for r in recorded if r.shot_id
+            }:
+                self.recorder.resume(saved.open_shot.commanded, saved.open_shot.before, saved.open_shot.strike_time)
+
+    def process(self, image: np.ndarray, stamp: int, lens: Intrinsics | None) -> Outcome:
+        """Look at an image (h, w, 3) BGR uint8 with its stamp [ns]; every image gets exactly one answer.
+
+        A lens that is not known (None) is estimated from the table.
+        """
+        verdict = self.guard.judge(stamp, self.config.lockstep)
+        if verdict == Verdict.DUPLICATE and stamp in self._answers:
+            return self._answers[stamp]
+        if verdict not in (Verdict.NEW, Verdict.RESET):
+            return self._answer(stamp, verdict)
+        record = None
+        if verdict == Verdict.RESET:
+            record = self.recorder.abort("time_reset")
+            self._restart_time()
+        self._frame += 1
+        if self._detector is None:
+            self._calibrate(image, lens)
+        found: tuple[Detection, ...] = ()
+        if self._detector is not None:
+            time = stamp * 1e-9
+            before = self.balls.time
+            found = tuple(self._detector.detect(image, self.balls.predict(time)))
+            self.balls.step(time, found, self._detector.cover)
+            record = self.recorder.on_frame(time, 0.0 if before is None else time - before) or record
+        return self._answer(stamp, verdict, record, found)
+
+    def on_execution(self, execution: Execution) -> ShotRecord | None:
+        """Take news from the arm; returns a record when that closes one."""
+        return self.recorder.on_execution(execution)
+
+    def settled(self) -> bool:
+        """Tell whether no further image is wanted."""
+        return self.reconstruction is not None and self._detector is not None and not self.recorder.needs_images()
+
+    def _answer(
+        self, stamp: int, verdict: Verdict, record: ShotRecord | None = None, found: tuple[Detection, ...] = ()
+    ) -> Outcome:
+        outcome = Outcome(
+            stamp=stamp,
+            balls=tuple(self.balls.states()) if self._detector is not None else (),
+            calibrated=self._detector is not None,
+            settled=self.settled(),
+            open_shot_id=self.recorder.open_shot_id,
+            frame=self._frame,
+            verdict=verdict,
+            detections=found,
+        )
+        if verdict in (Verdict.NEW, Verdict.RESET):
+            self._answers[stamp] = outcome
+            while len(self._answers) > 8:
+                self._answers.popitem(last=False)
+        if record is None:
+            return outcome
+        return Outcome(**{**outcome.__dict__, "record": record})
+
+    def _restart_time(self) -> None:
+        balls = self.balls.to_list()
+        self.balls.tracks.clear()
+        self.balls.time = None
+        self.balls.restore(balls)
+
+    def _calibrate(self, image: np.ndarray, lens: Intrinsics | None) -> None:
+        if self._saved is not None and self._saved.reconstruction is not None:
+            saved, self._saved = self._saved.reconstruction, None
+            if self._still_valid(saved, image, lens):
+                self.reconstruction = saved
+                self._detector = Detector(saved.camera, self.table, image)
+                return
+        if self._sum is None or self._sum.shape != image.shape:
+            self._sum, self._summed = np.zeros(image.shape, np.float32), 0
+        cv2.accumulate(image, self._sum)
+        self._summed += 1
+        if self._summed < self.config.calibration_images:
+            self.problem = "averaging the first images"
+            return
+        mean = self._sum / self._summed
+        self._sum = None
+        try:
+            mean = np.clip(mean, 0, 255)
+            if lens is None:
+                self.reconstruction = reconstruct_any_lens(mean, self.table, self.config.half_turn)
+            else:
+                self.reconstruction = reconstruct(mean, lens, self.table, self.config.half_turn)
+        except TableNotFoundError as error:
+            self.problem = str(error)
+            return
+        self.problem = ""
+        self._detector = Detector(self.reconstruction.camera, self.table, np.clip(mean + 0.5, 0, 255).astype(np.uint8))
+
+    def _still_valid(self, saved: Reconstruction, image: np.ndarray, lens: Intrinsics | None) -> bool:
+        old = saved.camera.intrinsics
+        lens = lens or old
+        same = (old.width, old.height) == (lens.width, lens.height) and np.allclose(old.matrix, lens.matrix)
+        if not same or image.shape[:2] != (lens.height, lens.width):
+            return False
+        lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_BGR2LAB)
+        edges = nose_edges(lab, saved.camera, self.table)
+        if len(edges) < 4:
+            return False
+        return float(np.median(np.abs(np.concatenate([e.offsets for e in edges])))) < _MOVED_CAMERA
+
+    def save(self) -> SavedState:
+        """Return what a later life needs."""
+        opened = self.recorder.open_shot()
+        pending = None
+        if opened is not None:
+            shot = opened["shot"]
+            pending = ShotRecord(
+                shot_id=shot.shot_id if shot is not None else "",
+                index=self.recorder.next_index,
+                commanded=shot,
+                achieved=None,
+                strike_time=opened["since"],
+                before=tuple(opened["before"]),
+                after=(),
+                tracks=(),
+            )
+        return SavedState(self.reconstruction, self.balls.to_list(), self.recorder.next_index, pending)
+
+
+def require_image(image: np.ndarray) -> np.ndarray:
+    """Return the image if it is one the tracker can read.
+
+    Raises:
+        CueError: it is not (h, w, 3) uint8.
+    """
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise CueError(f"image is {image.shape} {image.dtype}, needed is (height, width, 3) uint8 BGR")
+    return image

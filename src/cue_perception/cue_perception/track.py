@@ -1,0 +1,241 @@
+"""One ball over time: filter, rest detection, visibility."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from cue_core.balls import BallState, Motion, Visibility, ball_colour
+from cue_perception.detector import Detection
+
+WINDOW = 0.36
+"""How long a ball must hold still to be at rest [s]."""
+_REST_SPEED = 0.005  # m/s
+_ACCELERATION = 3.0  # m/s^2, one sigma: sliding friction and swerve
+_HISTORY = 4096  # samples: two minutes at 30 a second
+_FULL = 0.8  # support from which on an outline counts as unobstructed
+
+
+class Sample(NamedTuple):
+    """One raw measurement of a ball."""
+
+    time: float
+    position: np.ndarray
+    covariance: np.ndarray
+    support: float
+
+
+@dataclass(eq=False)
+class Track:
+    """A ball with a name.
+
+    Attributes:
+        ball_id: 0..15.
+        mean: (4,) x, y [m], vx, vy [m/s].
+        covariance: (4, 4).
+        colour: (3,) CIE Lab of its paint as seen so far.
+        still: at rest, confirmed.
+        known: false until its motion has been judged once.
+        confidence: that the name is right, 0..1.
+        history: raw measurements, newest last.
+    """
+
+    ball_id: int
+    mean: np.ndarray
+    covariance: np.ndarray
+    colour: np.ndarray
+    still: bool = False
+    known: bool = False
+    visibility: Visibility = Visibility.VISIBLE
+    confidence: float = 1.0
+    missed: int = 0
+    missed_clear: int = 0
+    entering_pocket: bool = False
+    still_since: float = 0.0
+    history: deque[Sample] = field(default_factory=lambda: deque(maxlen=_HISTORY))
+    _anchor: deque[Sample] = field(default_factory=lambda: deque(maxlen=45))
+    _away: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def active(self) -> bool:
+        """True while the ball may lie or roll on the table."""
+        return self.visibility in (Visibility.VISIBLE, Visibility.OCCLUDED)
+
+    @property
+    def position(self) -> np.ndarray:
+        """Return (2,) [m]."""
+        return self.mean[:2]
+
+    def predict(self, position: np.ndarray, velocity: np.ndarray, hit: bool, dt: float) -> None:
+        """Move the filter on by ``dt`` [s] to an expected state."""
+        if self.still:
+            return
+        step = np.eye(4)
+        step[0, 2] = step[1, 3] = dt
+        g = np.array([dt * dt / 2, dt])
+        noise = np.kron(np.outer(g, g), np.eye(2)) * _ACCELERATION**2
+        self.covariance = step @ self.covariance @ step.T + noise
+        if hit:
+            speed2 = float(self.mean[2:] @ self.mean[2:])
+            self.covariance += np.diag([speed2 * (0.5 * dt) ** 2] * 2 + [0.5 * speed2] * 2)
+        self.mean = np.concatenate([position, velocity])
+
+    def update(self, detection: Detection, time: float, dt: float) -> None:
+        """Take a measurement."""
+        sample = Sample(time, detection.position, detection.covariance, detection.support)
+        self.history.append(sample)
+        self.missed = self.missed_clear = 0
+        self.entering_pocket = False
+        self.visibility = Visibility.VISIBLE
+        if detection.support > _FULL:
+            self.colour = self.colour + 0.05 * (detection.colour - self.colour)
+        if self.still:
+            self._watch(sample, dt)
+            return
+        self._correct(sample, dt)
+        self._judge_rest(time)
+
+    def _correct(self, sample: Sample, dt: float) -> None:
+        innovation = sample.position - self.mean[:2]
+        spread = self.covariance[:2, :2] + sample.covariance
+        if float(innovation @ np.linalg.solve(spread, innovation)) > 16 and dt > 0:
+            # A contact that was not foreseen: believe the place, ask the next frames for the velocity.
+            previous = self.history[-2] if len(self.history) > 1 else None
+            guess = self.mean[2:]
+            if previous is not None and 0 < sample.time - previous.time < 3 * dt:
+                guess = (sample.position - previous.position) / (sample.time - previous.time)
+            self.mean = np.concatenate([sample.position, guess])
+            wide = max(0.3, float(np.linalg.norm(guess))) ** 2
+            self.covariance = np.diag([0, 0, wide, wide])
+            self.covariance[:2, :2] = sample.covariance
+            return
+        gain = np.linalg.solve(spread, self.covariance[:2, :]).T
+        self.mean = self.mean + gain @ innovation
+        rest = np.eye(4)
+        rest[:, :2] -= gain
+        self.covariance = rest @ self.covariance @ rest.T + gain @ sample.covariance @ gain.T
+
+    def _judge_rest(self, time: float) -> None:
+        recent = [s for s in self.history if time - s.time <= WINDOW + 1e-6] if len(self.history) > 4 else []
+        if len(recent) < 5 or time - recent[0].time < 0.8 * WINDOW:
+            return
+        self.known = True
+        t = np.array([s.time for s in recent]) - recent[0].time
+        x = np.array([s.position for s in recent])
+        design = np.column_stack([np.ones_like(t), t - t.mean()])
+        fit = np.linalg.lstsq(design, x, rcond=None)[0]
+        jitter = float(np.sqrt(np.mean((x - design @ fit) ** 2) * len(t) / (len(t) - 2)))
+        slope_sigma = jitter / float(np.sqrt(np.sum((t - t.mean()) ** 2)))
+        speed = float(np.linalg.norm(fit[1]))
+        if speed < max(_REST_SPEED, min(2.5 * slope_sigma, 2.5 * _REST_SPEED)) and jitter < 2e-3:
+            self.rest(recent)
+
+    def rest(self, samples: list[Sample]) -> None:
+        """Declare the ball at rest where the samples say."""
+        self.still, self.known = True, True
+        self.still_since = samples[-1].time
+        self._anchor.clear()
+        self._anchor.extend(samples)
+        self._away = []
+        self._settle()
+
+    def _settle(self) -> None:
+        position, covariance = mean_of(list(self._anchor))
+        self.mean = np.concatenate([position, np.zeros(2)])
+        self.covariance = np.zeros((4, 4))
+        self.covariance[:2, :2] = covariance
+        self.covariance[2:, 2:] = np.eye(2) * 1e-6
+
+    def _watch(self, sample: Sample, dt: float) -> None:
+        """Look whether a ball at rest has begun to move."""
+        offset = sample.position - self.mean[:2]
+        distance = float(np.linalg.norm(offset))
+        jitter = self.jitter()
+        full = sample.support > _FULL
+        if distance > max(0.0012, 4.5 * jitter) * (1.0 if full else 2.5):
+            if self._away and float(self._away[-1] @ offset) <= 0:
+                self._away = []
+            self._away.append(offset)
+            if (full and distance > max(0.0025, 8 * jitter)) or len(self._away) >= (2 if full else 4):
+                self._start(sample, dt)
+            return
+        self._away = []
+        if full:
+            self._anchor.append(sample)
+            self._settle()
+
+    def _start(self, sample: Sample, dt: float) -> None:
+        self.still = False
+        self._away = []
+        before = self.mean[:2]
+        velocity = (sample.position - before) / max(dt, 1e-3)
+        wide = max(0.2, float(np.linalg.norm(velocity))) ** 2
+        self.mean = np.concatenate([sample.position, velocity])
+        self.covariance = np.diag([0, 0, wide, wide])
+        self.covariance[:2, :2] = sample.covariance
+
+    def jitter(self) -> float:
+        """Return the scatter of measurements of this ball at rest, per axis [m]."""
+        if len(self._anchor) < 4:
+            return 3e-4
+        x = np.array([s.position for s in self._anchor])
+        return max(float(np.sqrt(np.mean(np.var(x, axis=0)))), 1e-4)
+
+    def rest_state(self, since: float = -np.inf, until: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+        """Return position (2,) and covariance (2, 2) averaged over measurements at rest within a time span."""
+        chosen = [s for s in self._anchor if since <= s.time <= until] or list(self._anchor)
+        return mean_of(chosen) if chosen else (self.mean[:2].copy(), self.covariance[:2, :2].copy())
+
+    def miss(self, clear: bool, dt: float) -> None:
+        """Note a frame without a measurement; ``clear``: the cloth was seen where the ball should be."""
+        self.missed += 1
+        self.missed_clear = self.missed_clear + 1 if clear else 0
+        self.visibility = Visibility.OCCLUDED
+        if self.still:  # whatever hides it may also push it
+            self.covariance[:2, :2] += np.eye(2) * (2e-4) ** 2 * (dt / 0.033)
+
+    def trail(self, since: float) -> np.ndarray:
+        """Return the places (n, 2) [m] seen since a time [s]."""
+        return np.array([s.position for s in self.history if s.time >= since]).reshape(-1, 2)
+
+    def motion(self) -> Motion:
+        """Return what the ball does."""
+        if self.visibility == Visibility.POCKETED:
+            return Motion.POCKETED
+        if not self.known and not self.still:
+            return Motion.UNKNOWN
+        return Motion.STATIONARY if self.still else Motion.MOVING
+
+    def state(self) -> BallState:
+        """Return what is known of the ball now."""
+        moving = not self.still and self.known and self.active
+        return BallState(
+            ball_id=self.ball_id,
+            position=self.mean[:2].copy(),
+            covariance=self.covariance[:2, :2].copy(),
+            velocity=self.mean[2:].copy() if moving else np.zeros(2),
+            velocity_covariance=self.covariance[2:, 2:].copy(),
+            motion=self.motion(),
+            visibility=self.visibility,
+            colour=ball_colour(self.ball_id)[0],
+            identity_confidence=float(self.confidence),
+        )
+
+
+def mean_of(samples: list[Sample]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weighted mean (2,) of samples and its covariance (2, 2).
+
+    A third of each measurement's covariance is systematic (shading, lens): averaging does not take it away.
+    """
+    weights = np.array([1 / np.trace(s.covariance) for s in samples])
+    weights /= weights.sum()
+    positions = np.array([s.position for s in samples])
+    middle = np.median(positions, axis=0)
+    far = np.linalg.norm(positions - middle, axis=1)
+    weights = np.where(far <= max(3 * float(np.median(far)), 3e-4), weights, 0.0)
+    weights /= weights.sum()
+    typical = np.einsum("n,nij->ij", weights, np.array([s.covariance for s in samples]))
+    return weights @ positions, typical * (0.33 + 0.67 * float(np.sum(weights**2)))
