@@ -134,11 +134,12 @@ def _shot_rows(run: RunData) -> list[dict[str, str]]:
 
 def _decision_row(decision: Mapping[str, Any]) -> dict[str, str]:
     """Return a decision as what it is, why, and its numbers; unknown keys are shown as they are."""
-    rest = {k: v for k, v in decision.items() if k not in ("kind", "event", "type", "time", "reason", "text")}
+    rest = {k: v for k, v in decision.items() if k not in ("event", "what", "phase", "reason", "message", "wall")}
     numbers = json.dumps(rest, default=str)
+    words = (decision.get(key) for key in ("event", "what", "phase"))
     return {
-        "what": str(decision.get("kind") or decision.get("event") or decision.get("type") or ""),
-        "why": str(decision.get("reason") or decision.get("text") or ""),
+        "what": " ".join(str(word) for word in words if word),
+        "why": str(decision.get("reason") or decision.get("message") or ""),
         "numbers": numbers if len(numbers) <= _SHOWN_VALUES else numbers[: _SHOWN_VALUES - 1] + "…",
     }
 

@@ -121,6 +121,7 @@ def error_figure(curve: Sequence[RevisionError]) -> str:
         ):
             axes.plot(shots, [100 * v for v in values], marker=marker, color=tint, lw=1.5, ms=5, label=label)
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
         axes.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
         axes.set_xticks(sorted(set(shots)))
