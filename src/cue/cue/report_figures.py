@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 
@@ -23,7 +24,7 @@ from cue_core.table import TableModel
 from cue_sim.twin import Trajectory
 
 INK, MUTED, ACCENT = "#1f2933", "#8a94a0", "#0b6e8f"
-_FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
+_FONT: Any = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
 
 
 def _svg(figure: Figure) -> str:
