@@ -235,9 +235,7 @@ class Twin:
         vectors = [parameters] * count if parameters.ndim == 1 else list(parameters)
         nested = len(times) > 0 and np.ndim(times[0]) == 1
         sampled: list[Any] = list(times) if nested else [times] * count
-        limits = (
-            [until_contact] * count if until_contact is None or isinstance(until_contact, int) else [*until_contact]
-        )
+        limits: list[Any] = [until_contact] * count if np.ndim(until_contact) == 0 else list(until_contact)  # type: ignore[arg-type]
         if not len(vectors) == len(sampled) == len(limits) == count:
             raise FileFormatError(
                 "batch",

@@ -24,10 +24,9 @@ static void cross(double* out, const double* a, const double* b) {
 static double dot(const double* a, const double* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
 // Marks the ball-ball contacts that hang together with contact `seed`; returns how many.
-int cue_grow_cluster(const cue_layout* layout, const cue_touch* touch, int count, int seed, uint8_t* member) {
+int cue_grow_cluster(const cue_touch* touch, int count, int seed, uint8_t* member) {
   uint8_t in[CUE_MAX_BALLS] = {0};
   int size = 1, grew = 1;
-  (void)layout;
   memset(member, 0, count);
   member[seed] = 1;
   in[touch[seed].a] = in[touch[seed].b] = 1;
@@ -148,9 +147,9 @@ void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const m
   }
 }
 
-// Ends an exchange that finds no end (a ball between others and a cushion): no contact approaches any more, without
-// rebound and friction. Gauss-Seidel sweeps of two-body impulses; each takes energy away.
-void cue_jam_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
+// Contact without rebound or friction: balls that lean on others or on a cushion, and the end of an exchange that finds
+// none. Afterwards no contact approaches any more. Gauss-Seidel sweeps of two-body impulses; each takes energy away.
+void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
                      int count, double* impulse) {
   motion state[CUE_MAX_BALLS];
   double total[CUE_MAX_TOUCHES] = {0};

@@ -100,14 +100,14 @@ int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* i
 void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active);
 void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_touch* touch,
                         int elastic, double impulse[3]);
-void cue_write_targets(const cue_layout* layout, mjData* d, const cue_touch* touch, const uint8_t* active,
-                       const double* impulse, int count, double h);
+void cue_write_targets(const cue_layout* layout, mjData* d, const cue_ball* before, const cue_ball* after,
+                       const cue_touch* touch, const uint8_t* active, const double* impulse, int count, double h);
 
 // cluster.c
-int cue_grow_cluster(const cue_layout* layout, const cue_touch* touch, int count, int seed, uint8_t* member);
+int cue_grow_cluster(const cue_touch* touch, int count, int seed, uint8_t* member);
 void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
                          const cue_touch* touch, const uint8_t* member, int count, double* impulse);
-void cue_jam_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
+void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
                      int count, double* impulse);
 
 // meeting.c

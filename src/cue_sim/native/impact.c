@@ -85,7 +85,8 @@ void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mj
     const int cushion = layout->cushion[-1 - touch->b];
     e = laws->cushion_restitution + laws->cushion_offset[cushion] +
         laws->cushion_restitution_slope * (vn / level - 1);  // speed in plan view
-    e = e > .05 ? e : .05;
+    // a falling e(v) must not exceed 1 towards rest; an impossible nominal value shall show as an energy gain
+    e = fmin(fmax(e, .05), fmax(1, laws->cushion_restitution));
     mu = laws->cushion_friction;
     push_n = (1 + (elastic ? e : 0)) * vn / inverse_mass;
     push_q = sq / (3.5 * inverse_mass);
@@ -101,10 +102,17 @@ void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mj
 }
 
 // Writes the row targets under which the solver delivers the impulses ((count, 3), on the second body) of the active
-// contacts in a step of h, and no force at the others.
-void cue_write_targets(const cue_layout* layout, mjData* d, const cue_touch* touch, const uint8_t* active,
-                       const double* impulse, int count, double h) {
-  double gain[5 * CUE_MAX_BALLS] = {0};  // per ball: change of vx, vy, wx, wy, wz
+// contacts in a step of h, and no force at the others. The cloth takes each ball from `before` to `after` meanwhile.
+void cue_write_targets(const cue_layout* layout, mjData* d, const cue_ball* before, const cue_ball* after,
+                       const cue_touch* touch, const uint8_t* active, const double* impulse, int count, double h) {
+  double gain[5 * CUE_MAX_BALLS];  // per ball: change of vx, vy, wx, wy, wz
+  for (int i = 0; i < layout->balls; i++) {
+    gain[5 * i] = after[i].vx - before[i].vx;
+    gain[5 * i + 1] = after[i].vy - before[i].vy;
+    gain[5 * i + 2] = after[i].wx - before[i].wx;
+    gain[5 * i + 3] = after[i].wy - before[i].wy;
+    gain[5 * i + 4] = after[i].wz - before[i].wz;
+  }
   for (int c = 0; c < count; c++) {
     if (!active[c]) continue;
     const mjContact* con = d->contact + touch[c].contact;
@@ -121,6 +129,15 @@ void cue_write_targets(const cue_layout* layout, mjData* d, const cue_touch* tou
       g[1] += sign * impulse[3 * c + 1] / m;
       for (int k = 0; k < 3; k++) g[2 + k] += sign * turn[k] / (.4 * m * R * R);
     }
+  }
+  // the answer is known: the solver starts from it
+  for (int i = 0; i < layout->balls; i++) {
+    mjtNum* start = d->qacc_warmstart + layout->dof[i];
+    const double* g = gain + 5 * i;
+    start[0] = g[0] / h;
+    start[1] = g[1] / h;
+    mju_mulMatTVec3(start + 2, d->xmat + 9 * layout->body[i], g + 2);
+    for (int k = 2; k < 5; k++) start[k] /= h;
   }
   for (int c = 0; c < count; c++) {
     const mjContact* con = d->contact + touch[c].contact;

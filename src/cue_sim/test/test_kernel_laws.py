@@ -258,3 +258,18 @@ def test_ball_friction_may_fall_with_slip():
         mu = 0.00995 + 0.10805 * math.exp(-1.088 * speed * math.sin(cut))  # Alciatore TP A.14
         thrown = cut - math.atan2(velocity[1, 1], velocity[1, 0])
         assert math.tan(thrown) == pytest.approx(mu, rel=1e-3)
+
+
+@pytest.mark.parametrize("cut_deg", [0, 30, 60])
+def test_the_cluster_law_of_one_pair_is_the_two_body_law(cut_deg):
+    """A third ball touches the cue ball from behind: it makes a cluster of the pair, and feels nothing."""
+    bench, cluster = Bench(TABLE, 2), Bench(TABLE, 3)
+    cut = math.radians(cut_deg)
+    places = [[0, 0], [2 * R * math.cos(cut), 2 * R * math.sin(cut)], [-2 * R, 0]]
+    speeds, spins = [[1.3, 0], [0, 0], [0, 0]], [[10, -20, 30], [0, 0, 0], [0, 0, 0]]
+    alone = bench.run(places[:2], speeds[:2], spins[:2], contact_limit=1)
+    # the third ball's contact is there but opens
+    together = cluster.run(places, speeds, spins, contact_limit=1)
+    np.testing.assert_allclose(together[0][:2], alone[0], atol=3e-3)
+    np.testing.assert_allclose(together[1][:2], alone[1], atol=0.3)  # of some 30 rad/s
+    np.testing.assert_allclose(together[0][2], [0, 0], atol=1e-6)

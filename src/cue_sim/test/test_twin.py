@@ -291,3 +291,31 @@ def test_a_pickled_twin_is_the_same_twin(twin, starts):
         other.simulate(starts[1], None).rest_positions.tobytes()
         == twin.simulate(starts[1], None).rest_positions.tobytes()
     )
+
+
+def test_any_parameters_within_bounds_are_sound():
+    """Frozen rows, overlaps, tilt, speeds up to a break: no fault, whatever the parameters."""
+    low = np.array([p.minimum for p in PARAMETERS.values()])
+    high = np.array([p.maximum for p in PARAMETERS.values()])
+    rng = np.random.default_rng(7)
+    twin = Twin(SMALL, IDS)
+    half = np.array([SMALL.length, SMALL.width]) / 2 - 1.2 * R
+    for _ in range(60):
+        positions = rng.uniform(-half, half, (6, 2))
+        positions[1:4] = 0.5 * positions[1] + 2 * R * np.arange(3)[:, None] * [math.cos(1), math.sin(1)]
+        start = Start.at_rest(positions)
+        angle, size = rng.uniform(0, 2 * math.pi), rng.uniform(0.1, 4)
+        start.velocities[0] = size * np.array([math.cos(angle), math.sin(angle)])
+        start.spins[0] = rng.normal(0, 30, 3)
+        path = twin.simulate(start, rng.uniform(low, high))
+        assert path.fault is None
+        assert path.steps < 5000
+
+
+def test_a_ball_leans_on_a_cushion_of_a_steep_bed():
+    values = nominal_values()
+    values[list(PARAMETERS).index("tilt_y")] = 0.01
+    values[list(PARAMETERS).index("rolling_friction")] = 0.004
+    path = Twin(SMALL, (0,)).simulate(Start.at_rest(np.array([[0.2, 0.1]])), values)
+    assert path.fault is None and np.isfinite(path.rest_time)
+    assert path.rest_positions[0] == pytest.approx([0.2, SMALL.width / 2 - SMALL.ball_stop], abs=1e-4)
