@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections.abc import Iterable
 
 import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Point
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
-from visualization_msgs.msg import MarkerArray
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray
 
 from cue_core.errors import CueError, UnknownNameError
 from cue_core.ros import conversions as convert
@@ -19,13 +24,38 @@ from cue_core.ros.qos import LATCHED, STATES_LATCHED
 from cue_core.shots import Shot
 from cue_msgs.msg import BallStateArray, ParameterEstimate, PredictedShot, ShotExecution, TableInfo
 from cue_msgs.srv import PredictShots
-from cue_sim.markers import ball_markers, prediction_markers, table_markers
+from cue_sim.markers import Mark, ball_marks, prediction_marks, table_marks
 from cue_sim.predict import Prediction, TwinFaultError, contact_counts
 from cue_sim.predictor import NotReadyError, Predictor, TwinConfig
 from cue_sim.twin import Twin
 
 _MARKER_PERIOD_S = 0.2
 _GHOST_TIMES = np.arange(0.0, 6.0, 0.04)
+
+
+_SHAPES = {
+    "box": Marker.CUBE,
+    "sphere": Marker.SPHERE,
+    "cylinder": Marker.CYLINDER,
+    "lines": Marker.LINE_LIST,
+    "path": Marker.LINE_STRIP,
+}
+
+
+def marks_to_msg(marks: Iterable[Mark], stamp: Time) -> MarkerArray:
+    """Convert marks."""
+    array = MarkerArray()
+    for mark in marks:
+        marker = Marker(header=convert.table_header(stamp), ns=mark.group, id=mark.number)
+        marker.action = Marker.ADD if mark.shape else Marker.DELETE
+        marker.type = _SHAPES.get(mark.shape, Marker.SPHERE)
+        marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = mark.position
+        marker.pose.orientation.z, marker.pose.orientation.w = math.sin(mark.yaw / 2), math.cos(mark.yaw / 2)
+        marker.scale.x, marker.scale.y, marker.scale.z = mark.size
+        marker.color = ColorRGBA(**dict(zip("rgba", map(float, mark.colour), strict=True)))
+        marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in mark.points]
+        array.markers.append(marker)
+    return array
 
 
 def prediction_to_msg(shot: Shot, twin: Twin, prediction: Prediction, information: bool) -> PredictedShot:
@@ -87,9 +117,8 @@ class TwinNode(Node):
             self._export()
         if time.monotonic() - self._drawn > _MARKER_PERIOD_S and self._core.table is not None:
             self._drawn = time.monotonic()
-            markers = table_markers(self._core.table, msg.header.stamp)
-            balls = ball_markers(self._core.balls, self._core.table.ball_radius, msg.header.stamp)
-            self._markers.publish(MarkerArray(markers=[*markers.markers, *balls.markers]))
+            marks = table_marks(self._core.table) + ball_marks(self._core.balls, self._core.table.ball_radius)
+            self._markers.publish(marks_to_msg(marks, msg.header.stamp))
 
     def _on_estimate(self, msg: ParameterEstimate) -> None:
         try:
@@ -110,9 +139,8 @@ class TwinNode(Node):
         except CueError as error:
             self.get_logger().info(f"no ghosts for shot {msg.shot.id}: {error}")
             return
-        self._markers.publish(
-            prediction_markers(prediction, twin.ball_ids, self._core.table.ball_radius, msg.header.stamp)
-        )
+        marks = prediction_marks(prediction, twin.ball_ids, self._core.table.ball_radius)
+        self._markers.publish(marks_to_msg(marks, msg.header.stamp))
 
     def _export(self) -> None:
         """Write the twin's files when the estimate or the table is new."""

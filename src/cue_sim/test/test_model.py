@@ -141,3 +141,13 @@ def test_a_single_ball_table_works():
     """FAULTS B01."""
     model = build_spec(SMALL, (0,)).compile()
     assert Layout.of(model, SMALL, (0,)).ball_ids == (0,)
+
+
+def test_a_kernel_of_another_version_is_refused(monkeypatch):
+    """The kernel reads MuJoCo's structs: only the very version it was built against will do."""
+    kernel.library.cache_clear()
+    monkeypatch.setattr(kernel.mujoco, "mj_version", lambda: 3009000)
+    with pytest.raises(kernel.KernelError, match="3009000"):
+        kernel.library()
+    monkeypatch.undo()
+    assert kernel.library().cue_abi() == kernel.ABI
