@@ -45,6 +45,7 @@ class Clearance:
         self._joints = np.array([self._model.joint(name).qposadr[0] for name in robot.joint_names])
         self._mocap = [self._model.body(f"ball_{i}").mocapid[0] for i in range(_LARGEST_BALLS)]
         self._cue = frozenset(g for g in range(self._model.ngeom) if self._model.geom(g).name.startswith("robot/cue"))
+        self.tip_on_cue_ball = frozenset({(self._model.geom(TIP_GEOM).id, self._model.geom("ball 0").id)})
         # Neighbouring links overlap by their shape; whatever touches at home is no collision.
         self._always = frozenset(self._pairs(robot.home))
 

@@ -216,7 +216,7 @@ class MinkBackend:
             return None
         self._place(balls, balls.get(0))
         clearance = self.reach.clearance
-        near = clearance.near(start)
+        near = clearance.near(start) | clearance.tip_on_cue_ball  # where a broken-off stroke may have ended
         clearance.check([start], "where it rests now", near)
         refused: CollisionError | None = None
         for height in (0.0, *_LIFTS[1:], 0.06):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -21,11 +22,13 @@ from cue_core.errors import CueError
 from cue_core.shots import Shot, Stroke
 from cue_core.table import TableModel
 
-_SETTLE_TIMEOUT = 3.0  # s of wall time: joint states may be on their way when the result is there
-_STOP_TIMEOUT = 1.0  # s of wall time: after a stop the simulated clock may stand before the arm is still
+_SETTLE_TIMEOUT = 5.0  # s of wall time: joint states may be on their way when the result is there
+_QUIET = 0.5  # s of wall time without news after which none is on its way
+_STILL_TIME = 0.15  # s of robot time; longer than the pause behind the ball
 _POLL = 0.25  # s of wall time
 _PROBE = 2.0  # s of wall time without news after which the controller is asked whether it still knows the goal
 _NEAR_END = 0.05  # rad
+_PLANS = 2  # attempts when the world changes while a stroke is planned
 
 
 class Phase(IntEnum):
@@ -141,21 +144,25 @@ class Player:
         if not situation.wait(lambda: self._backend is not None, patience.state, interrupt):
             raise ArmError(ErrorCode.NO_BALL, "no table_info yet")
         assert self._backend is not None
-        balls = situation.playable_balls(patience.state, interrupt)
-        if not situation.wait(situation.at_rest, patience.state, interrupt):
-            silent = situation.newest_joints() is None
-            raise ArmError(ErrorCode.CONTROLLER, "no joint_states" if silent else "the arm does not come to rest")
-        if not situation.wait(self._controller.available, patience.accept, interrupt):
-            raise ArmError(ErrorCode.CONTROLLER, "no follow_joint_trajectory server")
-        newest = situation.newest_joints()
-        assert newest is not None
 
         def progress(share: float) -> None:
             interrupt.check()
             feedback("planning", share)
 
-        others = {i: p for i, p in balls.items() if i != 0}
-        return self._backend.plan(StrokeRequest(shot, balls[0], others, newest[1]), progress), balls[0]
+        for _ in range(_PLANS):
+            balls = situation.playable_balls(patience.state, interrupt)
+            if not situation.wait(situation.at_rest, patience.state, interrupt):
+                silent = situation.newest_joints() is None
+                raise ArmError(ErrorCode.CONTROLLER, "no joint_states" if silent else "the arm does not come to rest")
+            if not situation.wait(self._controller.available, patience.accept, interrupt):
+                raise ArmError(ErrorCode.CONTROLLER, "no follow_joint_trajectory server")
+            newest = situation.newest_joints()
+            assert newest is not None
+            others = {i: p for i, p in balls.items() if i != 0}
+            plan = self._backend.plan(StrokeRequest(shot, balls[0], others, newest[1]), progress)
+            if situation.same(newest[1], balls):
+                return plan, balls[0]
+        raise ArmError(ErrorCode.NO_BALL, "the arm or the balls moved while the stroke was planned")
 
     def _play(
         self, shot: Shot, plan: StrokePlan, ball: np.ndarray, interrupt: Interrupt, feedback: Feedback
@@ -239,21 +246,28 @@ class Player:
         situation = self._situation
         situation.wait(lambda: run.ended or run.lost or run.accepted is False or situation.news != news, _POLL)
 
+    def _heard_more(self, news: int) -> bool:
+        return self._situation.news != news
+
     def _settle(self, plan: StrokePlan, begin: float, run: Run) -> None:
-        """Wait until the joint states have caught up with the result."""
+        """Wait until the joint states have caught up with the result, or no more come."""
         situation = self._situation
 
         def caught_up() -> bool:
             newest = situation.newest_joints()
-            if newest is None or not situation.at_rest():
+            if newest is None or not situation.at_rest(since=max(begin, newest[0] - _STILL_TIME)):
                 return False
             if run.failure:
-                return newest[0] > begin
+                return newest[0] > begin + _STILL_TIME
             return newest[0] > begin + plan.rise_start and bool(
                 np.abs(newest[1] - plan.trajectory.positions[-1]).max() < _NEAR_END
             )
 
-        situation.wait(caught_up, _STOP_TIMEOUT if run.failure else _SETTLE_TIMEOUT)
+        end = time.monotonic() + _SETTLE_TIMEOUT
+        while not caught_up() and time.monotonic() < end:
+            news = situation.news
+            if not situation.wait(partial(self._heard_more, news), _QUIET):
+                return  # the simulated clock stands
 
     def _finish(self, shot: Shot, struck: bool | None, stroke: Stroke | None, code: ErrorCode, text: str) -> None:
         entry = self._ledger.finish(shot.shot_id, struck, stroke, code, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -17,6 +17,8 @@ _RECORDED = 16384  # joint states kept: over two minutes at 125 Hz
 _RESET_BACK = 0.5  # s: a joint state this much older than the last means that the clock was set back
 _STILL_JOINT = 0.02  # rad/s
 _STILL_BALL = 0.01  # m/s
+_SAME_JOINT = 0.01  # rad
+_SAME_BALL = 0.002  # m
 
 
 class Interrupt:
@@ -119,10 +121,28 @@ class Situation:
                     return False
                 self.changed.wait(left)
 
-    def at_rest(self) -> bool:
-        """Tell whether the newest joint state is still."""
+    def at_rest(self, since: float | None = None) -> bool:
+        """Tell whether the newest joint state, or every one since a time [s], is still."""
         newest = self.newest_joints()
-        return newest is not None and bool(np.abs(newest[2]).max() < _STILL_JOINT)
+        if newest is None or np.abs(newest[2]).max() >= _STILL_JOINT:
+            return False
+        if since is None:
+            return True
+        rows = self.joints_since(since).positions
+        # None is left when the clock was set back meanwhile.
+        return len(rows) == 0 or bool(np.ptp(rows, axis=0).max() < _STILL_JOINT * (newest[0] - since) + 1e-6)
+
+    def same(self, joints: np.ndarray, balls: Mapping[int, np.ndarray]) -> bool:
+        """Tell whether arm (n,) [rad] and balls on the table, (2,) by id [m], are still where they were."""
+        newest = self.newest_joints()
+        with self.changed:
+            now = {ball.ball_id: ball.position for ball in self._balls or () if ball.in_play}
+        return (
+            newest is not None
+            and bool(np.abs(newest[1] - joints).max() < _SAME_JOINT)
+            and now.keys() == balls.keys()
+            and all(np.abs(now[i] - balls[i]).max() < _SAME_BALL for i in balls)
+        )
 
     def playable_balls(self, timeout: float, interrupt: Interrupt) -> dict[int, np.ndarray]:
         """Return the (2,) positions by id of the balls on the table [m], all at rest and the cue ball among them.

@@ -1,0 +1,292 @@
+"""One shot from request to result, with a fake controller: every way it can end."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cue_arm.errors import ErrorCode
+from cue_arm.ledger import Ledger, LedgerEntry
+from cue_arm.planner import MinkBackend, Progress, StrokePlan, StrokeRequest
+from cue_arm.player import Outcome, Patience, Phase, Player
+from cue_arm.situation import Interrupt, Situation
+from cue_arm.testing import FakeController
+from cue_core import BallState, Motion, Shot, Visibility
+
+SHOT = Shot("shot-1", 0.5, 0.4)
+CUE_BALL = BallState(0, np.array([-0.1, 0.05]))
+PATIENCE = Patience(state=0.2, accept=0.3, silence=0.6)
+
+
+@dataclass
+class Rig:
+    """A player with everything it needs, as the world is when all is well."""
+
+    backend: MinkBackend
+    run_dir: str = ""
+    reports: list[tuple[Phase, LedgerEntry]] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.situation = Situation()
+        self.controller = FakeController(self.situation)
+        self.interrupt = Interrupt(self.situation.changed)
+        self.player = Player(
+            self.situation, self.controller, Ledger(self.run_dir), PATIENCE, lambda p, e: self.reports.append((p, e))
+        )
+        self.player.set_backend(self.backend, self.backend.table)
+        self.situation.add_balls((CUE_BALL,))
+        self.situation.add_joints(10.0, self.backend.robot.home, np.zeros(6))
+
+    def play(self, shot: Shot = SHOT) -> Outcome:
+        return self.player.play(shot, self.interrupt, lambda phase, _share: self.phases.append(phase))
+
+    def reported(self) -> list[Phase]:
+        return [phase for phase, _ in self.reports]
+
+
+@pytest.fixture
+def rig(backend: MinkBackend) -> Rig:
+    return Rig(backend)
+
+
+def test_a_shot_is_played_measured_and_reported(rig: Rig) -> None:
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.NONE and outcome.struck
+    assert outcome.stroke is not None
+    assert outcome.stroke.tip_speed == pytest.approx(0.5, rel=0.01)
+    assert outcome.stroke.azimuth == pytest.approx(0.4, abs=0.002)
+    assert outcome.stroke.contact_time > 10.0
+    assert rig.reported() == [Phase.STARTED, Phase.STRUCK, Phase.FINISHED]
+    assert rig.reports[-1][1].stroke == outcome.stroke
+    assert rig.phases[0] == "planning"
+    newest = rig.situation.newest_joints()
+    assert newest is not None
+    np.testing.assert_allclose(newest[1], rig.backend.robot.home, atol=1e-6)
+
+
+def test_the_same_id_is_not_struck_twice(rig: Rig) -> None:
+    first, second = rig.play(), rig.play()
+    assert second.code == ErrorCode.ALREADY_STRUCK and second.struck and second.stroke == first.stroke
+    assert len(rig.controller.runs) == 1
+
+
+def test_a_shot_that_an_earlier_process_began_is_closed_and_not_struck_again(
+    backend: MinkBackend, tmp_path: Path
+) -> None:
+    Ledger(str(tmp_path)).start(SHOT)  # and then it was killed
+    rig = Rig(backend, str(tmp_path))
+    entry = rig.player.close_open_entry()
+    assert entry is not None and entry.finished and entry.code == ErrorCode.CONTROLLER and entry.struck is None
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.ALREADY_STRUCK and "nobody saw how it ended" in outcome.text
+    assert not rig.controller.runs
+    assert Rig(backend, str(tmp_path)).player.close_open_entry() == entry
+
+
+@pytest.mark.parametrize(
+    "balls, text",
+    [
+        (None, "no ball_states"),
+        ((BallState(3, np.zeros(2)),), r"no cue ball \(id 0\) on the table; there are 3"),
+        ((BallState(0, np.zeros(2), visibility=Visibility.POCKETED),), "there are none"),
+        (
+            (BallState(0, np.zeros(2), velocity=np.array([0.2, 0.0]), motion=Motion.MOVING),),
+            "the cue ball is not at rest",
+        ),
+        ((CUE_BALL, BallState(4, np.full(2, 0.1), velocity=np.array([0.0, 0.3]))), "ball 4 is not at rest"),
+        ((BallState(0, np.array([np.nan, 0.0])),), "no finite position"),
+    ],
+)
+def test_without_a_resting_cue_ball_nothing_moves(rig: Rig, balls: tuple[BallState, ...] | None, text: str) -> None:
+    rig.situation.add_balls(balls)
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.NO_BALL
+    assert re.search(text, outcome.text), outcome.text
+    assert not rig.reports and not rig.controller.runs
+
+
+def test_refusals_of_the_planner_come_through(rig: Rig) -> None:
+    rig.situation.add_balls((CUE_BALL, BallState(5, CUE_BALL.position - 0.055 * np.array([np.cos(0.4), np.sin(0.4)]))))
+    assert rig.play().code == ErrorCode.COLLISION
+    assert rig.play(Shot("fast", 1.9, 0.4)).code == ErrorCode.UNREACHABLE
+    assert not rig.reports
+
+
+def test_without_joint_states_or_a_controller_nothing_moves(backend: MinkBackend) -> None:
+    rig = Rig(backend)
+    rig.controller.is_there = False
+    assert rig.play() == Outcome(ErrorCode.CONTROLLER, "no follow_joint_trajectory server")
+    blind = Rig(backend)
+    blind.situation = blind.player._situation = Situation()
+    blind.situation.add_balls((CUE_BALL,))
+    assert blind.play() == Outcome(ErrorCode.CONTROLLER, "no joint_states")
+
+
+def test_an_arm_that_moves_is_awaited_and_then_refused(rig: Rig) -> None:
+    rig.situation.add_joints(10.01, rig.backend.robot.home, np.full(6, 0.3))
+    assert rig.play() == Outcome(ErrorCode.CONTROLLER, "the arm does not come to rest")
+
+
+def test_a_refused_trajectory_may_be_tried_again(rig: Rig) -> None:
+    rig.controller.accepts = False
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.CONTROLLER and "refused the trajectory" in outcome.text
+    assert rig.reported() == [Phase.STARTED, Phase.FINISHED]
+    rig.controller.accepts = True
+    assert rig.play().code == ErrorCode.NONE
+
+
+def test_a_controller_that_never_answers_times_out(rig: Rig) -> None:
+    rig.controller.accepts = None
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.TIMEOUT and "did not answer" in outcome.text
+    assert rig.controller.runs[0].canceled
+    assert rig.reported()[-1] == Phase.FINISHED
+
+
+def test_a_stroke_of_which_nothing_is_heard_times_out(rig: Rig) -> None:
+    rig.controller.ends = False
+    rig.controller.plays_until = 0.3
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.TIMEOUT and not outcome.struck
+    assert rig.controller.runs[0].canceled
+
+
+def test_an_abort_before_the_ball_did_not_strike(rig: Rig) -> None:
+    rig.controller.plays_until, rig.controller.failure = 0.2, "protective stop"
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.CONTROLLER and "protective stop" in outcome.text
+    assert not outcome.struck and outcome.stroke is None
+    assert rig.reported() == [Phase.STARTED, Phase.FINISHED]
+
+
+def test_the_shot_after_an_abort_goes_home_first(rig: Rig) -> None:
+    rig.controller.plays_until, rig.controller.failure = 0.2, "protective stop"
+    rig.play()
+    rig.controller.plays_until, rig.controller.failure = 1.0, ""
+    assert rig.play().code == ErrorCode.NONE
+    again, first = rig.controller.runs[1].trajectory, rig.controller.runs[0].trajectory
+    assert again.duration > first.duration
+    assert np.abs(again.positions - rig.backend.robot.home).max(axis=1)[1:-1].min() < 1e-6
+
+
+def test_an_abort_past_the_ball_tells_that_it_was_struck(rig: Rig) -> None:
+    rig.controller.plays_until, rig.controller.failure = 0.75, "tolerance violated (code -4)"
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.CONTROLLER and outcome.struck and outcome.stroke is not None
+    assert rig.reported() == [Phase.STARTED, Phase.STRUCK, Phase.FINISHED]
+    assert rig.play().code == ErrorCode.ALREADY_STRUCK
+
+
+def test_success_without_motion_is_no_success(rig: Rig) -> None:
+    rig.controller.plays_until = 0.01
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.CONTROLLER and "did not reach the ball" in outcome.text
+
+
+def test_a_slowed_controller_gives_the_achieved_speed(rig: Rig) -> None:
+    rig.controller.pace = 0.45
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.NONE and outcome.stroke is not None
+    assert outcome.stroke.tip_speed == pytest.approx(0.225, rel=0.01)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CANCELED, ErrorCode.STOPPED, ErrorCode.TIME_RESET])
+def test_an_interrupted_stroke_is_stopped(rig: Rig, code: ErrorCode) -> None:
+    rig.controller.ends, rig.controller.plays_until = False, 0.2
+    results: list[Outcome] = []
+    thread = threading.Thread(target=lambda: results.append(rig.play()))
+    thread.start()
+    assert rig.situation.wait(lambda: bool(rig.controller.runs), 5.0)
+    rig.interrupt.set(code, "enough")
+    thread.join(timeout=5.0)
+    assert results and results[0].code == code and results[0].text == "enough" and not results[0].struck
+    assert rig.controller.runs[0].canceled
+    assert rig.reported() == [Phase.STARTED, Phase.FINISHED]
+
+
+def test_an_interrupt_before_the_stroke_moves_nothing(rig: Rig) -> None:
+    rig.interrupt.set(ErrorCode.PREEMPTED, "shot b took over")
+    assert rig.play() == Outcome(ErrorCode.PREEMPTED, "shot b took over")
+    assert not rig.reports and not rig.controller.runs
+
+
+def test_a_stop_that_is_not_confirmed_ends_all_the_same(rig: Rig) -> None:
+    rig.controller.ends, rig.controller.answers_cancel, rig.controller.plays_until = False, False, 0.2
+    thread_results: list[Outcome] = []
+    thread = threading.Thread(target=lambda: thread_results.append(rig.play()))
+    thread.start()
+    assert rig.situation.wait(lambda: bool(rig.controller.runs), 5.0)
+    rig.interrupt.set(ErrorCode.CANCELED, "canceled")
+    thread.join(timeout=5.0)
+    assert thread_results[0].code == ErrorCode.CANCELED and "did not confirm the stop" in thread_results[0].text
+
+
+def test_a_goal_that_the_controller_forgot_is_noticed(backend: MinkBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cue_arm.player._PROBE", 0.1)
+    rig = Rig(backend)
+    rig.controller.ends, rig.controller.forgets, rig.controller.plays_until = False, True, 0.2
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.CONTROLLER and "lost the trajectory" in outcome.text
+
+
+def test_a_ledger_that_cannot_be_written_keeps_the_arm_still(backend: MinkBackend, tmp_path: Path) -> None:
+    rig = Rig(backend, str(tmp_path / "run"))
+    (tmp_path / "run" / "arm_ledger.jsonl").mkdir()
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.STOPPED and "cannot be written" in outcome.text
+    assert not rig.controller.runs
+
+
+def test_a_clock_set_back_is_noticed_and_a_short_step_is_mended() -> None:
+    situation, q = Situation(), np.zeros(6)
+    for stamp in (1.0, 1.1, 1.2):
+        assert not situation.add_joints(stamp, q, q)
+    assert not situation.add_joints(1.1, q + 1, q)
+    np.testing.assert_array_equal(situation.joints_since(0.0).times, [1.0, 1.1])
+    assert situation.add_joints(0.1, q, q)
+    np.testing.assert_array_equal(situation.joints_since(0.0).times, [0.1])
+
+
+def test_velocities_that_a_driver_leaves_out_are_taken_from_positions() -> None:
+    situation = Situation()
+    situation.add_joints(1.0, np.zeros(6), None)
+    assert situation.at_rest()
+    situation.add_joints(1.1, np.full(6, 0.1), None)
+    newest = situation.newest_joints()
+    assert newest is not None
+    np.testing.assert_allclose(newest[2], 1.0)
+    assert situation.joints_since(0.0).velocities is None
+
+
+def test_what_changes_during_planning_is_planned_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, plans = rig.backend.plan, []
+
+    def moved_meanwhile(request: StrokeRequest, progress: Progress) -> StrokePlan:
+        plans.append(request)
+        if len(plans) == 1:
+            rig.situation.add_balls((BallState(0, CUE_BALL.position + np.array([0.02, 0.0])),))
+        return plan(request, progress)
+
+    monkeypatch.setattr(rig.backend, "plan", moved_meanwhile)
+    assert rig.play().code == ErrorCode.NONE
+    assert [float(r.cue_ball[0]) for r in plans] == pytest.approx([-0.1, -0.08])
+
+
+def test_a_world_that_does_not_hold_still_is_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, count = rig.backend.plan, iter(range(1, 10))
+
+    def moved_meanwhile(request: StrokeRequest, progress: Progress) -> StrokePlan:
+        rig.situation.add_balls((BallState(0, CUE_BALL.position + np.array([0.01 * next(count), 0.0])),))
+        return plan(request, progress)
+
+    monkeypatch.setattr(rig.backend, "plan", moved_meanwhile)
+    outcome = rig.play()
+    assert outcome.code == ErrorCode.NO_BALL and "moved while the stroke was planned" in outcome.text
+    assert not rig.controller.runs
