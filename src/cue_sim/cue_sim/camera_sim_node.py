@@ -81,6 +81,7 @@ class CameraSimNode(Node):
             CueError: a file is wrong, or there is no OpenGL.
         """
         super().__init__("camera")
+        self._thread: threading.Thread | None = None
         self._settings = declare(self, CameraSimConfig)
         s = self._settings
         self._world = WorldConfig.load(s.world, s.seed, s.table, s.robot)
@@ -107,10 +108,11 @@ class CameraSimNode(Node):
         self.create_timer(0.5, self._look_for_viewers, callback_group=group, clock=wall)
 
     def destroy_node(self) -> None:
-        """Stop rendering first."""
-        self._stop.set()
-        self._states.put(None)
-        self._thread.join(timeout=1.0)
+        """Stop rendering first; it may not have begun."""
+        if self._thread:
+            self._stop.set()
+            self._states.put(None)
+            self._thread.join(timeout=1.0)
         super().destroy_node()
 
     def _work(self, started: queue.Queue[CueError | None]) -> None:

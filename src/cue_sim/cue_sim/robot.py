@@ -253,11 +253,27 @@ def _capsule(body: Any, name: str, ends: Sequence[float], radius: float, colour:
     )
 
 
-def add_robot(spec: Any, robot: RobotConfig, table: TableModel) -> None:
+@dataclass(frozen=True)
+class ElasticTip:
+    """The front end of a cue's shaft, which yields sideways: why a ball struck off centre squirts so little.
+
+    Attributes:
+        mass: that the ball feels across the stroke [kg].
+        frequency: of the shaft's sideways swing [Hz].
+        damping: of it, relative to critical.
+    """
+
+    mass: float
+    frequency: float
+    damping: float
+
+
+def add_robot(spec: Any, robot: RobotConfig, table: TableModel, tip: ElasticTip | None = None) -> None:
     """Add the arm to an ``mujoco.MjSpec`` whose world frame is the table frame.
 
     No geom collides: whoever needs contacts sets ``contype`` and ``conaffinity`` or adds pairs. Motors take joint
-    torques [N m] within the effort limits.
+    torques [N m] within the effort limits. With an elastic tip the model has two slide joints more, ``cue_tip_y`` and
+    ``cue_tip_z``; without one the tip is rigid, which is what planning needs.
     """
     pose = robot.table_from_base(table)
     turn_unit = math.degrees(1.0) if spec.compiler.degree else 1.0  # the compiler's unit of joint ranges
@@ -303,10 +319,10 @@ def add_robot(spec: Any, robot: RobotConfig, table: TableModel) -> None:
         motor.ctrlrange = [-link.effort, link.effort]
         motor.ctrllimited = True
         parent = body
-    _add_cue(parent.add_body(name="cue", pos=place, quat=turn), robot.cue)
+    _add_cue(parent.add_body(name="cue", pos=place, quat=turn), robot.cue, tip)
 
 
-def _add_cue(body: Any, cue: Cue) -> None:
+def _add_cue(body: Any, cue: Cue, tip: ElasticTip | None) -> None:
     back, centre = cue.forward - cue.shaft, cue.forward - cue.tip_radius
     body.explicitinertial = True
     body.mass = cue.mass
@@ -315,18 +331,39 @@ def _add_cue(body: Any, cue: Cue) -> None:
     body.inertia = [size, size, size]
     _capsule(body, "cue_stem", [0, 0, 0, back, 0, cue.below], cue.stem_radius, _DARK)
     _capsule(body, "cue_shaft", [back, 0, cue.below, centre - cue.tip_radius, 0, cue.below], cue.shaft_radius, _WOOD)
+    body.add_site(name="tool0", pos=[0, 0, 0], group=4)
+    body.add_site(name=TIP_SITE, pos=[cue.forward, 0, cue.below], group=4)
+    place = [centre, 0.0, cue.below]
+    if tip:
+        body, place = _elastic_body(body, place, tip), [0.0, 0.0, 0.0]
     body.add_geom(
         name=TIP_GEOM,
         type=mujoco.mjtGeom.mjGEOM_SPHERE,
-        pos=[centre, 0, cue.below],
+        pos=place,
         size=[cue.tip_radius, 0, 0],
         mass=0.0,
         rgba=list(_LEATHER),
         contype=0,
         conaffinity=0,
     )
-    body.add_site(name="tool0", pos=[0, 0, 0], group=4)
-    body.add_site(name=TIP_SITE, pos=[cue.forward, 0, cue.below], group=4)
+
+
+def _elastic_body(cue: Any, place: Sequence[float], tip: ElasticTip) -> Any:
+    body = cue.add_body(name="cue_end", pos=list(place))
+    body.explicitinertial = True
+    body.mass = tip.mass
+    body.inertia = [1e-6, 1e-6, 1e-6]  # it cannot turn: any positive value will do
+    body.gravcomp = 1.0  # the shaft carries it
+    swing = 2 * math.pi * tip.frequency
+    for name, axis in (("cue_tip_y", [0, 1, 0]), ("cue_tip_z", [0, 0, 1])):
+        body.add_joint(
+            name=name,
+            type=mujoco.mjtJoint.mjJNT_SLIDE,
+            axis=axis,
+            stiffness=tip.mass * swing**2,
+            damping=2 * tip.damping * tip.mass * swing,
+        )
+    return body
 
 
 def robot_model(robot: RobotConfig, table: TableModel) -> Any:

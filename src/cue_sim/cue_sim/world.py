@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -268,7 +269,7 @@ class World:
             self.time, self.frame = int(state["time"]), int(state["frame"])
         except FileNotFoundError:
             return False
-        except (OSError, KeyError, ValueError, EOFError) as error:
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise FileFormatError(path, f"is not a world's state: {error}") from None
         self._data.time = self.time / SECOND
         mujoco.mj_forward(self._model, self._data)

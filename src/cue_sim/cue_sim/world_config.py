@@ -62,10 +62,16 @@ class Tip:
     Attributes:
         friction: Coulomb coefficient.
         contact_time: how long tip and ball touch [s].
+        end_mass_ratio: mass of the ball over that of the shaft's front end, which yields sideways.
+        swing: frequency of the front end's sideways swing [Hz].
+        swing_damping: of it, relative to critical.
     """
 
     friction: float = 0.6
     contact_time: float = 2e-3
+    end_mass_ratio: float = 30.0
+    swing: float = 25.0
+    swing_damping: float = 0.15
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -75,6 +81,9 @@ class Tip:
         """
         finite_in("tip friction", self.friction, 0.0, 2.0)
         finite_in("tip contact_time", self.contact_time, 5e-4, 1e-2, "s")
+        finite_in("tip end_mass_ratio", self.end_mass_ratio, 0.5, 100.0)
+        finite_in("tip swing", self.swing, 5.0, 100.0, "Hz")
+        finite_in("tip swing_damping", self.swing_damping, 0.01, 2.0)
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,8 @@ class WorldConfig:
         if self.positions.shape != (len(self.ball_ids), 2):
             raise FileFormatError(f"world {self.name}", "needs one position for each ball")
         for parameter, value in zip(PARAMETERS.values(), self.parameters, strict=True):
-            finite_in(f"physics {parameter.name}", value, parameter.minimum, parameter.maximum, parameter.unit)
+            unit = "" if parameter.unit == "1" else parameter.unit
+            finite_in(f"physics {parameter.name}", float(value), parameter.minimum, parameter.maximum, unit)
         for i, position in enumerate(self.positions):
             if not self.table.inside(position):
                 raise FileFormatError(f"world {self.name}", f"ball {self.ball_ids[i]} lies outside the cushions")

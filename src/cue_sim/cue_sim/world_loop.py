@@ -62,6 +62,11 @@ class WorldLoop:
         self._ended_goal = False
         self._newcomer = False
 
+    @property
+    def frame(self) -> int:
+        """Return the newest frame."""
+        return self._lockstep.frame
+
     # What others tell -------------------------------------------------------------------------------------------
 
     def submit(self, goal: Goal) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cue_core.parameters import PARAMETERS
 from cue_sim.model import build_spec
-from cue_sim.robot import TIP_GEOM, add_robot
+from cue_sim.robot import TIP_GEOM, ElasticTip, add_robot
 from cue_sim.world_config import WorldConfig
 
 _ROBOT = 2  # collision bit: the robot meets table and balls, they do not meet each other through it
@@ -20,7 +20,8 @@ def build_world(world: WorldConfig) -> Any:
     """Return the compiled ``mujoco.MjModel`` of a world, in the table frame."""
     table = world.table
     spec = build_spec(table, world.ball_ids, visual=False)
-    add_robot(spec, world.robot, table)
+    tip = ElasticTip(table.ball_mass / world.tip.end_mass_ratio, world.tip.swing, world.tip.swing_damping)
+    add_robot(spec, world.robot, table, tip)
     out = np.array([table.length, table.width]) / 2 + table.rail_width
     _slab(spec, "table/bed", [-out[0], -out[1], -0.05], [out[0], out[1], 0.0])
     inner = np.array([table.length, table.width]) / 2 + 0.3 * table.rail_width

@@ -119,6 +119,7 @@ class WorldNode(Node):
             CueError: a file or setting is wrong.
         """
         super().__init__("world")
+        self._thread: threading.Thread | None = None
         self._settings = declare(self, WorldNodeConfig)
         s = self._settings
         self._config = WorldConfig.load(s.world, s.seed, s.table, s.robot)
@@ -162,9 +163,10 @@ class WorldNode(Node):
                 raise
 
     def destroy_node(self) -> None:
-        """Stop the world first."""
-        self._loop.stop()
-        self._thread.join(timeout=1.0)
+        """Stop the world first; it may not have begun."""
+        if self._thread:
+            self._loop.stop()
+            self._thread.join(timeout=1.0)
         super().destroy_node()
 
     # What the world tells (from its thread) -----------------------------------------------------------------------
