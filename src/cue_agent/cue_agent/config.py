@@ -50,6 +50,14 @@ class AgentConfig:
     max_stuck: float = setting(0.25, "largest probability of leaving the cue ball hardly playable", low=0.0, high=1.0)
     min_playable: float = setting(0.25, "share of directions that must be playable", low=0.0, high=1.0)
 
+    max_held_out_scatter: float = setting(
+        0.05,
+        "of rest positions from errors of the stroke alone; beyond it a held-out shot would judge luck",
+        "m",
+        0.0,
+        9.0,
+    )
+
     max_refusals: int = setting(12, "shots in a row that the arm may refuse", low=1, high=1000)
     max_failures: int = setting(3, "strokes in a row that may fail without touching the ball", low=1, high=100)
     max_not_observed: int = setting(2, "strokes in a row that may go unseen", low=1, high=100)
@@ -58,7 +66,7 @@ class AgentConfig:
     quiet_timeout: float = setting(2.0, "without an image, after which the last one counts", "s", 0.1, 60.0)
     answer_timeout: float = setting(10.0, "without an answer, after which a peer is asked again", "s", 0.1, 600.0)
     peer_timeout: float = setting(60.0, "without a peer, after which the session ends", "s", 0.1, 3600.0)
-    time_reset: float = setting(0.5, "jump back of the clock that ends a session", "s", 0.0, 1e6)
+    time_reset: float = setting(0.5, "jump back of the clock that ends a session", "s", 0.001, 1e6)
 
     def __post_init__(self) -> None:
         """Check bounds and combinations.

@@ -263,7 +263,8 @@ def choose_held_out(context: Context) -> Choice:
     """Return the options for the next shot that only judges the result; the same for every planner.
 
     They are drawn, not chosen: legal shots of all speeds at balls and cushions in random order, within the limits of
-    risk. Every other one, beginning with the first, must meet a ball or a cushion, so that at least half of them do.
+    risk. Left out are shots whose outcome the stroke's own error scatters too widely: they would judge luck. Every
+    other one, beginning with the first, must meet a ball or a cushion, so that at least half of them do.
     """
     config = context.config
     speeds = _speeds(config)
@@ -274,11 +275,13 @@ def choose_held_out(context: Context) -> Choice:
     candidates = [candidates[i] for i in context.rng.permutation(len(candidates))]
     examined = examine(context, candidates, _NOTHING_KNOWN)
     ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
+    last = context.turn == TURNS - 1
+    ranked = [e for e in ranked if e[1].scatter <= config.max_held_out_scatter or last]
     must_touch = context.held_out_slot % 2 == 0
     touching = [e for e in ranked if e[1].ball_contacts + e[1].cushion_contacts > 0]
     others = [e for e in ranked if e[1].ball_contacts + e[1].cushion_contacts == 0]
     if must_touch:
-        ranked = touching + (others if context.turn == TURNS - 1 else [])
+        ranked = touching + (others if last else [])
     numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked)}
     return Choice(tuple(Option(c, v, "drawn to judge the result") for c, v in ranked), numbers)
 

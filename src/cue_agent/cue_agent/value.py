@@ -56,6 +56,7 @@ class Value:
         pocket_cue: probability that the cue ball is pocketed.
         pocket_any: that any ball is.
         stuck: that the cue ball is left hardly playable.
+        scatter: of rest positions, from errors of the stroke alone, rms over the balls that move [m].
         ball_contacts: predicted count.
         cushion_contacts: predicted count.
     """
@@ -67,6 +68,7 @@ class Value:
     pocket_cue: float
     pocket_any: float
     stuck: float
+    scatter: float
     ball_contacts: int
     cushion_contacts: int
 
@@ -193,6 +195,7 @@ def evaluate(
         pocket_cue=cue,
         pocket_any=any_ball,
         stuck=stuck(scene, [prediction, *perturbed[:2]], reach, min_playable),
+        scatter=math.sqrt(float(np.mean(np.trace(scatter, axis1=1, axis2=2)))) if len(scatter) else 0.0,
         ball_contacts=prediction.ball_contacts,
         cushion_contacts=prediction.cushion_contacts,
     )

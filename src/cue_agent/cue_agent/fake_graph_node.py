@@ -1,0 +1,186 @@
+"""The fake table's arm, camera, twin and fitter as one ROS node with the interfaces of the real ones, for tests."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rclpy.action import ActionClient, ActionServer, CancelResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+
+from cue_agent.peers import ArmCode, ArmResult, FitRequest, TwinError, UnknownRevisionError
+from cue_agent.testing import FakePeers
+from cue_core.ros.conversions import (
+    ball_from_msg,
+    ball_to_msg,
+    estimate_to_msg,
+    record_to_msg,
+    seconds_to_stamp,
+    shot_from_msg,
+    stroke_to_msg,
+    table_header,
+    table_to_msg,
+    track_to_msg,
+    triangle,
+)
+from cue_core.ros.qos import LATCHED, RECORDS, STATES_LATCHED
+from cue_core.shot_log import ShotLog
+from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters
+from cue_msgs.msg import AgentStatus, BallStateArray, ParameterEstimate, PredictedShot, ShotExecution, TableInfo
+from cue_msgs.msg import ShotRecord as ShotRecordMsg
+from cue_msgs.srv import PredictShots
+
+
+class FakeGraphNode(Node):
+    """See the module. ``hold`` names calls ("strike", "fit") that wait until cancelled or until it is emptied."""
+
+    def __init__(self, peers: FakePeers, run_dir: Path) -> None:
+        """Play on ``peers``; write ``shots.jsonl`` into ``run_dir``."""
+        super().__init__("fakes")
+        self.peers, self.run_dir = peers, run_dir
+        self.hold: set[str] = set()
+        self.entered: list[str] = []
+        self.ended: list[str] = []
+        self.clock_s = 1.0
+        self.statuses: list[AgentStatus] = []
+        self.tick = threading.Event()
+        self.group = ReentrantCallbackGroup()
+        self.balls_out = self.create_publisher(BallStateArray, "ball_states", STATES_LATCHED)
+        self.table_out = self.create_publisher(TableInfo, "table_info", LATCHED)
+        self.records_out = self.create_publisher(ShotRecordMsg, "shot_records", RECORDS)
+        self.execution_out = self.create_publisher(ShotExecution, "shot_execution", LATCHED)
+        self.estimate_out = self.create_publisher(ParameterEstimate, "parameter_estimate", LATCHED)
+        self.create_subscription(AgentStatus, "agent_status", self.statuses.append, LATCHED)
+        self.create_service(PredictShots, "predict_shots", self._predict, callback_group=self.group)
+        self.arm = self._serve(ExecuteShot, "execute_shot", self._strike)
+        self.fitter = self._serve(IdentifyParameters, "identify_parameters", self._fit)
+        self.client = ActionClient(self, Calibrate, "calibrate", callback_group=self.group)
+        self.table_out.publish(table_to_msg(peers.table, seconds_to_stamp(self.clock_s)))
+        self.images(4)
+
+    def _serve(self, kind: Any, name: str, callback: Any) -> ActionServer:
+        return ActionServer(
+            self,
+            kind,
+            name,
+            execute_callback=callback,
+            cancel_callback=lambda _goal: CancelResponse.ACCEPT,
+            callback_group=self.group,
+        )
+
+    def restart_fitter(self) -> None:
+        """Forget all goals, as a killed and respawned process does."""
+        self.fitter.destroy()
+        self.fitter = self._serve(IdentifyParameters, "identify_parameters", self._fit)
+
+    def images(self, count: int, settled: bool = True, open_shot: str = "") -> None:
+        """Publish what the tracker makes of the next images."""
+        for _ in range(count):
+            self.clock_s += 1 / 30
+            self.balls_out.publish(
+                BallStateArray(
+                    header=table_header(seconds_to_stamp(self.clock_s)),
+                    balls=[ball_to_msg(b) for b in self.peers.balls],
+                    calibrated=True,
+                    settled=settled,
+                    open_shot_id=open_shot,
+                )
+            )
+
+    def _held(self, call: str, goal: Any) -> bool:
+        """Return True when the call was cancelled while it was held."""
+        self.entered.append(call)
+        while call in self.hold:
+            if goal.is_cancel_requested:
+                self.ended.append(call)
+                return True
+            self.tick.wait(0.01)
+        return False
+
+    def _tell(self, shot: Any, phase: int, result: ArmResult | None = None) -> None:
+        told = result or ArmResult(ArmCode.NONE)
+        self.execution_out.publish(
+            ShotExecution(
+                header=table_header(seconds_to_stamp(self.clock_s)),
+                shot=shot,
+                phase=phase,
+                stroke=stroke_to_msg(told.achieved),
+                error_code=int(told.code),
+                error_msg=told.message,
+            )
+        )
+
+    def _strike(self, goal: Any) -> ExecuteShot.Result:
+        shot = goal.request.shot
+        self._tell(shot, ShotExecution.STARTED)
+        self.images(1, settled=False, open_shot=shot.id)
+        if self._held("strike", goal):
+            result = ArmResult(ArmCode.CANCELED, "cancelled")
+        else:
+            result = self.peers.strike(shot_from_msg(shot), False)
+        self._tell(shot, ShotExecution.FINISHED, result)
+        record = self.peers.records.get(shot.id)
+        if record is not None and result.code == ArmCode.NONE:
+            ShotLog(self.run_dir / "shots.jsonl").append(record)
+            self.records_out.publish(record_to_msg(record, seconds_to_stamp(self.clock_s)))
+        self.images(4)
+        if result.code == ArmCode.NONE:
+            goal.succeed()
+        elif result.code == ArmCode.CANCELED and goal.is_cancel_requested:
+            goal.canceled()
+        else:
+            goal.abort()
+        return ExecuteShot.Result(
+            achieved=stroke_to_msg(result.achieved),
+            struck=result.struck,
+            error_code=int(result.code),
+            error_msg=result.message,
+        )
+
+    def _fit(self, goal: Any) -> IdentifyParameters.Result:
+        goal.publish_feedback(IdentifyParameters.Feedback(stage="first contact", evaluations=10))
+        if self._held("fit", goal):
+            goal.canceled()
+            return IdentifyParameters.Result(error_code=IdentifyParameters.Result.CANCELED, error_msg="cancelled")
+        request = goal.request
+        result = self.peers.fit(FitRequest(tuple(request.shot_ids), request.seed, request.evaluations), False)
+        goal.succeed()
+        if result.estimate is None:
+            return IdentifyParameters.Result(error_code=result.code, error_msg=result.message)
+        estimate = estimate_to_msg(result.estimate, seconds_to_stamp(self.clock_s))
+        self.estimate_out.publish(estimate)
+        return IdentifyParameters.Result(estimate=estimate, promoted=result.promoted, reason=result.message)
+
+    def _predict(self, request: PredictShots.Request, response: PredictShots.Response) -> PredictShots.Response:
+        shots = [shot_from_msg(s) for s in request.shots]
+        balls = [ball_from_msg(b) for b in request.balls]
+        try:
+            found = self.peers.predict(
+                shots, balls, revision=request.revision, ensemble=request.ensemble, times=request.times
+            )
+        except UnknownRevisionError as error:
+            response.error_code, response.error_msg = PredictShots.Response.UNKNOWN_REVISION, str(error)
+            return response
+        except TwinError as error:
+            response.error_code, response.error_msg = PredictShots.Response.TWIN_FAULT, str(error)
+            return response
+        for p in found:
+            spread = np.array([triangle(c) for c in p.rest_covariance])
+            response.predictions.append(
+                PredictedShot(
+                    shot_id=p.shot_id,
+                    ball_ids=list(p.ball_ids),
+                    tracks=[track_to_msg(t) for t in p.tracks],
+                    rest_x=p.rest[:, 0].tolist(),
+                    rest_y=p.rest[:, 1].tolist(),
+                    rest_xx=spread[:, 0].tolist(),
+                    rest_xy=spread[:, 1].tolist(),
+                    rest_yy=spread[:, 2].tolist(),
+                    pocket_probability=[float(v) for v in p.pocket_probability],
+                    contacts=[p.ball_contacts, p.cushion_contacts],
+                )
+            )
+        return response
