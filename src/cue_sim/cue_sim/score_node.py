@@ -39,7 +39,7 @@ class ScoreNode(Node):
 
     def _on_execution(self, msg: ShotExecution) -> None:
         if msg.phase == ShotExecution.STARTED:
-            self._shot_id = msg.shot.shot_id
+            self._shot_id = msg.shot.id
 
     def _on_state(self, msg: WorldState) -> None:
         if self._keeper is None:

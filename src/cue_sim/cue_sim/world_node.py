@@ -233,7 +233,7 @@ class WorldNode(Node):
         self._loop.acknowledge(stamp_to_nanoseconds(msg.header.stamp), msg.settled)
 
     def _on_execution(self, msg: ShotExecution) -> None:
-        self._loop.report_shot(msg.shot.shot_id, msg.phase == ShotExecution.FINISHED)
+        self._loop.report_shot(msg.shot.id, msg.phase == ShotExecution.FINISHED)
 
     def _look_for_newcomers(self) -> None:
         if self._failure:
