@@ -87,7 +87,7 @@ class Session:
         if state.result is not None:  # it ended, but nobody was told
             return SessionResult.from_dict(state.result)
         try:
-            if state.stopped is None:
+            if state.stopped is None and not state.attempts:  # else a stroke may still be under way
                 self._enter("reconstruct", "looking for the table and the balls")
                 self._peers.scene()
             self._remember()

@@ -77,7 +77,8 @@ class Watch:
         image = self.image
         if self.table is None or image is None or not (image.calibrated and image.settled and image.balls):
             return None
-        if self.quiet < self.quiet_images and wall - self.image_wall < self.quiet_timeout:
+        waited = self.quiet >= self.quiet_images and not image.open_shot_id
+        if not waited and wall - self.image_wall < self.quiet_timeout:
             return None
         return Scene(self.table, image.balls)
 
@@ -98,7 +99,7 @@ class Watch:
             return False
         if self.execution is not None and self.execution.shot_id == shot_id and self.execution.finished:
             since = self.execution.stamp
-        return image.stamp > since or wall - self.image_wall >= self.quiet_timeout
+        return image.stamp >= since or wall - self.image_wall >= self.quiet_timeout
 
     def find_record(self, shot_id: str) -> ShotRecord | None:
         """Return the record of a shot, from the topic or from the log, which is written first."""
