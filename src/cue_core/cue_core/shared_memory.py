@@ -10,9 +10,11 @@ import contextlib
 import fcntl
 import os
 import re
+import time
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
+_BEING_MADE = 0.5  # [s] a lock file this young may belong to a process that is about to lock it
 # Fast DDS 2 (ROS 2 up to Jazzy) named them fastrtps, 3 names them fastdds.
 _LOCK = re.compile(r"(?P<stem>fast(?:rtps|dds)_(?:[0-9a-f]{16}|port\d+))_[es]l")
 
@@ -20,6 +22,8 @@ _LOCK = re.compile(r"(?P<stem>fast(?:rtps|dds)_(?:[0-9a-f]{16}|port\d+))_[es]l")
 def _is_held(lock: Path) -> bool:
     handle = os.open(lock, os.O_RDONLY)
     try:
+        if time.time() - os.fstat(handle).st_mtime < _BEING_MADE:
+            return True
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -1,6 +1,7 @@
 """Segments that nobody holds go, those of living processes stay."""
 
 import fcntl
+import os
 
 import pytest
 
@@ -11,6 +12,8 @@ from cue_core.shared_memory import remove_orphans
 def test_only_what_nobody_holds_is_removed(tmp_path, stem):
     for name in (stem, f"{stem}_el", f"sem.{stem}_mutex", "fastdds_other", "unrelated"):
         (tmp_path / name).touch()
+    assert remove_orphans(tmp_path) == 0  # its owner may be about to lock it
+    os.utime(tmp_path / f"{stem}_el", (0, 0))
     with (tmp_path / f"{stem}_el").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         assert remove_orphans(tmp_path) == 0

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.node import Node
 
 from cue_core.errors import CueError
-from cue_core.shared_memory import abandon
+from cue_core.shared_memory import abandon, remove_orphans
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _STOP_GRACE = 2.5  # [s] for callbacks that still run; launchers kill after 3
@@ -36,24 +36,32 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
     A :class:`CueError` on the way is printed as one line and gives exit code 2.
     """
     exit_with_parent()
+    problem, stopping = "", False
     try:
         with rclpy.init():
             try:
                 _spin(factory(), threads)
             except Exception as error:
-                if rclpy.ok():
-                    raise
-                raise ExternalShutdownException from error  # told to stop while starting: what it had was taken away
+                stopping = not rclpy.ok()  # told to stop while starting: what it had was taken away
+                problem = str(error) if isinstance(error, CueError) else ""
+                raise
     except (KeyboardInterrupt, ExternalShutdownException):
         return 0
-    except CueError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except Exception:
+        # Here may also come what the context met when it cleaned up a half-built node; what came first counts.
+        if stopping:
+            return 0
+        if not problem:
+            raise
+        print(f"error: {problem}", file=sys.stderr)
         return 2
+    finally:
+        remove_orphans()  # DDS leaves a port behind when several processes end at once
     return 0
 
 
 def _spin(node: Node, threads: int) -> None:
-    executor = MultiThreadedExecutor(num_threads=threads)
+    executor = MultiThreadedExecutor(num_threads=threads) if threads > 1 else SingleThreadedExecutor()
     executor.add_node(node)
     try:
         executor.spin()
