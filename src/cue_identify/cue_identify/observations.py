@@ -1,0 +1,228 @@
+"""From a shot record to what a rollout is compared with."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cue_core.balls import BallState
+from cue_core.shots import BallTrack, ShotRecord, Stroke
+from cue_identify.events import contact_times
+from cue_identify.scoring import observed_rest
+
+CUE_BALL = 0
+_SIGMA_FLOOR = 3e-4  # [m] no tracker of a whole table is better, whatever it says
+_SIGMA_CEILING = 0.01  # [m]
+_REST_FLOOR = 1e-4  # [m] the same for a ball that rests and was averaged over many images
+_STILL_SAMPLES = 4  # for a ball that stays: enough to make a predicted hit costly
+_AZIMUTH_FLOOR = 1e-3  # [rad] a measured stroke is never better
+_TIME_FLOOR = 2e-3  # [s] the same for the strike time
+
+
+@dataclass(frozen=True)
+class ShotData:
+    """One shot, ready for comparison. m samples of the n balls that were in play.
+
+    Attributes:
+        record: what it was made of.
+        balls: in play before the shot.
+        stroke: achieved.
+        turn: of the cue ball's observed direction before its first contact against the stroke's azimuth [rad]; it
+            stems from the tip's offset, which no joint state shows.
+        turn_prior: its standard deviation before anything is observed [rad].
+        strike_stddev: of the record's strike time [s].
+        movers: ids of the k balls seen to move.
+        mover_stddev: (k,) of their positions before the shot, along one axis [m].
+        times: (T,) distinct sample times after the record's strike time, increasing [s].
+        time_index: (m,) row of ``times`` of each sample.
+        ball_id: (m,) of each sample.
+        observed: (m, 2) [m].
+        whitener: (m, 2, 2): times a difference gives standard deviations [1/m].
+        free: (m,) bool, samples of the cue ball on its way to the first contact.
+        contacts: (k,) observed contact times [s].
+        alike: groups of sample rows, each (balls, times): balls of one colour that a tracker may have exchanged.
+    """
+
+    record: ShotRecord
+    balls: tuple[BallState, ...]
+    stroke: Stroke
+    turn: float
+    turn_prior: float
+    strike_stddev: float
+    movers: tuple[int, ...]
+    mover_stddev: np.ndarray
+    times: np.ndarray
+    time_index: np.ndarray
+    ball_id: np.ndarray
+    observed: np.ndarray
+    whitener: np.ndarray
+    free: np.ndarray
+    contacts: np.ndarray
+    alike: tuple[np.ndarray, ...] = ()
+
+    def until(self, contacts: int | None) -> ShotData:
+        """Return the same shot up to its contact number ``contacts`` (from 1); whole when there are not as many."""
+        if contacts is None or len(self.contacts) < contacts:
+            return self
+        kept = self.times[self.time_index] <= self.contacts[contacts - 1] + 1e-9
+        # Two samples make no velocity: a contact right after the strike is replayed together with the next one.
+        if kept.sum() < 4:
+            return self.until(contacts + 1)
+        return self._only(kept)
+
+    def _only(self, kept: np.ndarray) -> ShotData:
+        used, time_index = np.unique(self.time_index[kept], return_inverse=True)
+        new_row = np.cumsum(kept) - 1
+        groups = []
+        for rows in self.alike:
+            columns = kept[rows].all(axis=0)
+            if columns.any():
+                groups.append(new_row[rows[:, columns]])
+        return replace(
+            self,
+            times=self.times[used],
+            time_index=time_index,
+            ball_id=self.ball_id[kept],
+            observed=self.observed[kept],
+            whitener=self.whitener[kept],
+            free=self.free[kept],
+            alike=tuple(groups),
+        )
+
+
+def why_unusable(record: ShotRecord, ball_ids: Iterable[int]) -> str:
+    """Return why a record cannot be fitted, empty when it can."""
+    known = set(ball_ids)
+    if record.flags:
+        return "flagged " + ", ".join(record.flags)
+    if record.achieved is None:
+        return "no measured stroke"
+    if not math.isfinite(record.achieved.tip_speed) or record.achieved.tip_speed <= 0:
+        return f"measured tip speed {record.achieved.tip_speed}"
+    if not any(len(track.time) for track in record.tracks):
+        return "nothing moved"
+    strange = sorted({ball.ball_id for ball in record.before if ball.in_play} - known)
+    if strange:
+        return f"balls {', '.join(map(str, strange))} are not in the twin"
+    if not any(ball.ball_id == CUE_BALL and ball.in_play for ball in record.before):
+        return "no cue ball before the shot"
+    for track in record.tracks:
+        if not (np.isfinite(track.time).all() and np.isfinite(track.position).all()):
+            return f"ball {track.ball_id} has a track that is not finite"
+    return ""
+
+
+def observe(record: ShotRecord, direction: float) -> ShotData:
+    """Make a usable record ready for comparison.
+
+    Args:
+        record: for which :func:`why_unusable` has nothing to say.
+        direction: in which the twin sends the cue ball for the achieved stroke, from +x towards +y [rad].
+    """
+    stroke = record.achieved
+    if stroke is None:
+        raise ValueError(f"shot {record.shot_id} has no measured stroke")
+    balls = tuple(ball for ball in record.before if ball.in_play)
+    tracks = tuple(t for t in record.tracks if len(t.time) and any(b.ball_id == t.ball_id for b in balls))
+    contacts = contact_times(record)
+    samples = _samples(record, balls, tracks)
+    time, ball_id, observed, covariance = samples
+    times, time_index = np.unique(time, return_inverse=True)
+    first = contacts[0] if len(contacts) else np.inf
+    free = (ball_id == CUE_BALL) & (time <= first + 1e-9)
+    start = next(ball.position for ball in balls if ball.ball_id == CUE_BALL)
+    prior = max(stroke.azimuth_stddev, _AZIMUTH_FLOOR)
+    towards = _line_direction(start, observed[free], covariance[free], direction, prior)
+    return ShotData(
+        record=record,
+        balls=balls,
+        stroke=stroke,
+        turn=towards - direction,
+        turn_prior=prior,
+        strike_stddev=max(record.strike_time_stddev, _TIME_FLOOR),
+        movers=tuple(track.ball_id for track in tracks),
+        mover_stddev=np.array(
+            [_rest_stddev(ball) for track in tracks for ball in balls if ball.ball_id == track.ball_id]
+        ),
+        times=times,
+        time_index=time_index,
+        ball_id=ball_id,
+        observed=observed,
+        whitener=_whitener(covariance),
+        free=free,
+        contacts=contacts,
+        alike=_alike(balls, tracks, time, ball_id),
+    )
+
+
+def _samples(
+    record: ShotRecord, balls: Sequence[BallState], tracks: Sequence[BallTrack]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return time (m,), ball id (m,), position (m, 2) and covariance (m, 2, 2) of every sample from the strike on."""
+    time, ball_id, position, covariance = [], [], [], []
+
+    def add(ball: int, t: np.ndarray, p: np.ndarray, c: np.ndarray) -> None:
+        time.append(t)
+        ball_id.append(np.full(len(t), ball))
+        position.append(p)
+        covariance.append(c)
+
+    for track in tracks:
+        after = track.time > 0
+        add(track.ball_id, track.time[after], track.position[after], track.covariance[after])
+    end = max(float(track.time[-1]) for track in tracks)
+    rest = observed_rest(record)
+    tracked = {track.ball_id for track in tracks}
+    for ball in balls:
+        if ball.ball_id in tracked or ball.ball_id not in rest or end <= 0:
+            continue
+        t = end * np.arange(1, _STILL_SAMPLES + 1) / _STILL_SAMPLES
+        where = np.tile(rest[ball.ball_id], (_STILL_SAMPLES, 1))
+        add(ball.ball_id, t, where, np.tile(ball.covariance, (_STILL_SAMPLES, 1, 1)))
+    return np.concatenate(time), np.concatenate(ball_id), np.concatenate(position), np.concatenate(covariance)
+
+
+def _rest_stddev(ball: BallState) -> float:
+    return float(np.clip(np.sqrt(0.5 * np.trace(ball.covariance)), _REST_FLOOR, _SIGMA_CEILING))
+
+
+def _whitener(covariance: np.ndarray) -> np.ndarray:
+    """Return (m, 2, 2) inverse square roots of covariances, eigenvalues kept within sense."""
+    values, vectors = np.linalg.eigh(covariance)
+    sigma = np.clip(np.sqrt(np.maximum(values, 0.0)), _SIGMA_FLOOR, _SIGMA_CEILING)
+    return np.swapaxes(vectors, 1, 2) / sigma[:, :, None]
+
+
+def _line_direction(
+    start: np.ndarray, points: np.ndarray, covariance: np.ndarray, prior: float, prior_stddev: float
+) -> float:
+    """Return the direction [rad] of the ray from ``start`` (2,) through points (k, 2), with a prior."""
+    along = np.array([math.cos(prior), math.sin(prior)])
+    across = np.array([-along[1], along[0]])
+    reach = (points - start) @ along
+    variance = np.maximum(np.einsum("i,kij,j->k", across, covariance, across), _SIGMA_FLOOR**2)
+    far = reach > 0.01
+    weight = np.sum(reach[far] ** 2 / variance[far])
+    moment = np.sum(reach[far] * ((points - start) @ across)[far] / variance[far])
+    return prior + float(moment / (weight + 1.0 / prior_stddev**2))
+
+
+def _alike(
+    balls: Sequence[BallState], tracks: Sequence[BallTrack], time: np.ndarray, ball_id: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Group the sample rows of moving balls of one colour, where they have common times: rows (balls, times)."""
+    tracked = {track.ball_id for track in tracks}
+    coloured = sorted((b for b in balls if b.colour and b.ball_id in tracked), key=lambda b: (b.colour, b.ball_id))
+    groups = []
+    for _, same in itertools.groupby(coloured, key=lambda b: b.colour):
+        rows = [np.flatnonzero(ball_id == b.ball_id) for b in same]
+        if len(rows) < 2:
+            continue
+        common = sorted(set.intersection(*(set(time[r].tolist()) for r in rows)))
+        if common:
+            groups.append(np.stack([r[np.searchsorted(time[r], common)] for r in rows]))
+    return tuple(groups)
