@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -10,14 +11,17 @@ import threading
 from collections.abc import Callable
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
 
 from cue_core.errors import CueError
 from cue_core.shared_memory import abandon, remove_orphans
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_STOP_GRACE = 2.5  # [s] for callbacks that still run; launchers kill after 3
+_CALLBACK_GRACE = 0.5  # [s] for callbacks that still run when the node is told to stop
+_STOP_GRACE = 2.5  # [s] for all of the end; launchers kill after 3
 
 
 def exit_with_parent() -> None:
@@ -36,50 +40,71 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
     A :class:`CueError` on the way is printed as one line and gives exit code 2.
     """
     exit_with_parent()
-    problem, stopping = "", False
+    # Not rclpy's handlers: they take the context away under callbacks that still use it.
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _end_now())  # nothing has begun yet
     try:
-        with rclpy.init():
-            try:
-                _spin(factory(), threads)
-            except Exception as error:
-                stopping = not rclpy.ok()  # told to stop while starting: what it had was taken away
-                problem = str(error) if isinstance(error, CueError) else ""
-                raise
-    except (KeyboardInterrupt, ExternalShutdownException):
-        return 0
-    except Exception:
-        # Here may also come what the context met when it cleaned up a half-built node; what came first counts.
-        if stopping:
-            return 0
-        if not problem:
+        with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
+            node = factory()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stop.set())
+            _spin(node, threads, stop)
+    except CueError as error:
+        return _refuse(error)
+    except Exception as error:
+        # What cleaning up a half-built node met; what came first counts.
+        if not isinstance(error.__context__, CueError):
             raise
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
+        return _refuse(error.__context__)
     finally:
         remove_orphans()  # DDS leaves a port behind when several processes end at once
     return 0
 
 
-def _spin(node: Node, threads: int) -> None:
-    executor = MultiThreadedExecutor(num_threads=threads) if threads > 1 else SingleThreadedExecutor()
+def _refuse(error: CueError) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 2
+
+
+def _spin(node: Node, threads: int, stop: threading.Event) -> None:
+    """Spin in another thread, since only this one can be told by a signal, and wait for the end."""
+    executor: Executor = MultiThreadedExecutor(num_threads=threads) if threads > 1 else SingleThreadedExecutor()
     executor.add_node(node)
-    try:
-        executor.spin()
-    finally:
-        _end_anyway()
-        executor.shutdown(timeout_sec=1.0)
+    told: Future = Future()
+    errors: list[BaseException] = []
+
+    def spin() -> None:
+        try:
+            executor.spin_until_future_complete(told)
+        except BaseException as error:  # it is raised again below
+            errors.append(error)
+        stop.set()
+
+    spinner = threading.Thread(target=spin, name="spin", daemon=True)
+    spinner.start()
+    stop.wait()
+    code = 0 if not errors else 2 if isinstance(errors[0], CueError) else 1
+    last = threading.Timer(_STOP_GRACE, _end_now, (code,))  # the interpreter would wait for threads that compute on
+    last.daemon = True
+    last.start()
+    if errors:
+        raise errors[0]
+    told.set_result(None)
+    spinner.join(_CALLBACK_GRACE)
+    rest = threading.Thread(target=executor.shutdown, name="rest", daemon=True)
+    rest.start()
+    rest.join(_CALLBACK_GRACE)
+    if spinner.is_alive() or rest.is_alive():
+        _end_now()  # a fit or a session goes on computing: neither it nor what it uses can be taken apart in peace
+    with contextlib.suppress(Exception):
         node.destroy_node()
 
 
-def _end_anyway() -> None:
-    """End this process soon even if a callback computes on: the interpreter would wait for its thread."""
-    if rclpy.ok():
-        return  # an error: its traceback and exit code come first
-
-    def end() -> None:
-        abandon()
-        os._exit(0)
-
-    timer = threading.Timer(_STOP_GRACE, end)
-    timer.daemon = True
-    timer.start()
+def _end_now(code: int = 0) -> None:
+    """End this process whatever its threads do."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    abandon()
+    os._exit(code)
