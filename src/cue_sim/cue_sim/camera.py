@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import mujoco
@@ -14,7 +14,7 @@ import numpy as np
 
 from cue_core.errors import CueError
 from cue_sim.lens import Pinhole, lens_maps
-from cue_sim.scene import CAMERA, ball_body, build_scene
+from cue_sim.scene import CAMERA, MOVING, ball_body, build_scene, shadow_body
 from cue_sim.world_config import WorldConfig
 
 _BACKENDS = ("egl", "osmesa")
@@ -65,11 +65,52 @@ def make_context(width: int, height: int) -> Any:
     )
 
 
+class Region(NamedTuple):
+    """A rectangle of pixels; right and bottom lie just outside."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+def _merged(states: Sequence[tuple[Region, bytes]]) -> list[tuple[Region, bytes]]:
+    """Unite rectangles that overlap, so that each pixel is drawn with everything that can be in it; drop empty ones."""
+    todo = [s for s in states if s[0].right > s[0].left and s[0].bottom > s[0].top]
+    done: list[tuple[Region, bytes]] = []
+    while todo:
+        region, state = todo.pop(0)
+        for other in done:
+            a = other[0]
+            if a.left < region.right and region.left < a.right and a.top < region.bottom and region.top < a.bottom:
+                done.remove(other)
+                union = Region(
+                    min(a.left, region.left),
+                    min(a.top, region.top),
+                    max(a.right, region.right),
+                    max(a.bottom, region.bottom),
+                )
+                todo.append((union, other[1] + state))
+                break
+        else:
+            done.append((region, state))
+    return done
+
+
+def ball_radius(model: Any, ball_id: int) -> float:
+    """Return the radius [m] of a ball of a scene."""
+    return float(model.geom_size[model.body(ball_body(ball_id)).geomadr[0], 0])
+
+
 class Renderer:
-    """Draws a scene from its camera. All calls from one thread."""
+    """Draws a scene from its camera. All calls from one thread.
+
+    The table is drawn once; then only what surrounds balls and robot is drawn again, and only where something changed. A
+    picture is still a function of the state alone, so that a frame drawn again is the same to the last bit.
+    """
 
     def __init__(self, model: Any, ideal: Pinhole) -> None:
-        """Make a context for pictures of the ideal camera's size.
+        """Make a context for pictures of the ideal camera's size, and draw the empty table.
 
         Raises:
             NoGraphicsError: there is no OpenGL.
@@ -86,31 +127,99 @@ class Renderer:
         self._camera = mujoco.MjvCamera()
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._camera.fixedcamid = model.camera(CAMERA).id
-        self._picture = np.empty((ideal.height, ideal.width, 3), np.uint8)
         self._free = {model.joint(i).name: int(model.joint(i).qposadr[0]) for i in range(model.njnt)}
+        self._robot = np.array([i for i in range(model.ngeom) if model.geom(i).name.startswith("robot/")])
+        self._radii = model.geom_size[self._robot, 0]
+        self._lengths = np.where(
+            model.geom_type[self._robot] == mujoco.mjtGeom.mjGEOM_SPHERE, 0.0, model.geom_size[self._robot, 1]
+        )
+        self._drawn: dict[tuple[Region, bytes], np.ndarray] = {}
+        self._option.geomgroup[MOVING] = 0
+        self._update()
+        self._empty = self._draw(Region(0, 0, ideal.width, ideal.height))
+        self._option.geomgroup[MOVING] = 1
 
     def render(self, balls: Mapping[int, BallPose], joints: Mapping[str, float], ahead: float = 0.0) -> np.ndarray:
         """Return the ideal RGB picture (height, width, 3); ``ahead`` [s] moves the balls along their velocities."""
+        self._gl.make_current()  # another renderer of this thread may have come in between
         qpos = self._data.qpos
+        states: list[tuple[Region, bytes]] = []
+        for name, angle in joints.items():
+            qpos[self._free[name]] = round(angle, 6)  # the servo's trembling is no reason to draw again
         for ball_id, ball in balls.items():
             at = self._free[ball_body(ball_id)]
             # A ball in a pocket lies in the dark below the table.
-            qpos[at : at + 3] = (0.0, 0.0, -0.5) if ball.pocketed else ball.position + ahead * ball.velocity
-            qpos[at + 3 : at + 7] = ball.orientation
-        for name, angle in joints.items():
-            qpos[self._free[name]] = angle
+            place = np.array([0.0, 0.0, -0.5]) if ball.pocketed else ball.position + ahead * ball.velocity
+            qpos[at : at + 3], qpos[at + 3 : at + 7] = place, ball.orientation
+            shadow = self._model.body(shadow_body(ball_id)).mocapid[0]
+            self._data.mocap_pos[shadow] = [place[0], place[1], min(place[2] - ball_radius(self._model, ball_id), 0.0)]
+        self._update()
+        for ball_id, ball in balls.items():
+            if not ball.pocketed:
+                at = self._free[ball_body(ball_id)]
+                radius = 1.6 * ball_radius(self._model, ball_id)
+                states.append((self._region(qpos[at : at + 3][None], np.array([radius])), qpos[at : at + 7].tobytes()))
+        angles = np.array([qpos[self._free[name]] for name in joints])
+        states.append((self._robot_region(), angles.tobytes()))
+        picture = self._empty.copy()
+        drawn = {}
+        for region, state in _merged(states):
+            part = self._drawn.get((region, state))
+            if part is None:
+                part = self._draw(region)
+            drawn[region, state] = part
+            picture[region.top : region.bottom, region.left : region.right] = part
+        if ahead == 0.0:
+            self._drawn = drawn
+        return picture
+
+    def _update(self) -> None:
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
         mujoco.mjv_updateScene(
             self._model, self._data, self._option, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL, self._scene
         )
-        area = mujoco.MjrRect(0, 0, self._ideal.width, self._ideal.height)
+
+    def _draw(self, region: Region) -> np.ndarray:
+        """Draw one region, through the part of the frustum that belongs to it."""
+        width, height = region.right - region.left, region.bottom - region.top
+        for eye in self._scene.camera:
+            pixel = float(eye.frustum_near) / self._ideal.focal
+            eye.frustum_center = (0.5 * (region.left + region.right) - 0.5 * self._ideal.width) * pixel
+            eye.frustum_width = 0.5 * width * pixel
+            eye.frustum_top = (0.5 * self._ideal.height - region.top) * pixel
+            eye.frustum_bottom = (0.5 * self._ideal.height - region.bottom) * pixel
+        area = mujoco.MjrRect(0, 0, width, height)
+        picture = np.empty((height, width, 3), np.uint8)
         mujoco.mjr_render(area, self._scene, self._context)
-        mujoco.mjr_readPixels(self._picture, None, area, self._context)
-        return self._picture[::-1]
+        mujoco.mjr_readPixels(picture, None, area, self._context)
+        return picture[::-1]
+
+    def _region(self, places: np.ndarray, radii: np.ndarray) -> Region:
+        """Return the part of the picture that spheres at (n, 3) places [m] can touch; empty when all are outside."""
+        axes = self._data.cam_xmat[self._camera.fixedcamid].reshape(3, 3)
+        x, y, z = ((places - self._data.cam_xpos[self._camera.fixedcamid]) @ axes).T
+        depth = np.maximum(-z - radii, 0.05)
+        scale = self._ideal.focal / depth
+        u, v, r = scale * x, -scale * y, scale * radii * 1.2 + 2.0
+        # A sphere at the edge of the picture reaches further out than in its middle: 1.2 covers views up to 90 degrees.
+        width, height = self._ideal.width, self._ideal.height
+        left = int(np.clip(np.floor((u - r).min() + 0.5 * width), 0, width))
+        right = int(np.clip(np.ceil((u + r).max() + 0.5 * width), 0, width))
+        top = int(np.clip(np.floor((v - r).min() + 0.5 * height), 0, height))
+        bottom = int(np.clip(np.ceil((v + r).max() + 0.5 * height), 0, height))
+        return Region(left, top, max(right, left), max(bottom, top))
+
+    def _robot_region(self) -> Region:
+        centres = self._data.geom_xpos[self._robot]
+        axes = self._data.geom_xmat[self._robot].reshape(-1, 3, 3)[:, :, 2] * self._lengths[:, None]
+        steps = np.linspace(-1.0, 1.0, 9)[:, None, None]
+        places = (centres + steps * axes).reshape(-1, 3)
+        return self._region(places, np.tile(self._radii, 9))
 
     def close(self) -> None:
         """Free the context."""
+        self._gl.make_current()
         self._context.free()
         self._gl.free()
 

@@ -158,7 +158,7 @@ class CameraSimNode(Node):
 
     def _look_for_viewers(self) -> None:
         """Show the newest picture to somebody who came while the clock stands."""
-        count = self._image_publisher.get_subscription_count()
+        count = self._image_publisher.get_subscription_count() + self._info_publisher.get_subscription_count()
         if count > self._viewers:
             self._publish()
         self._viewers = count

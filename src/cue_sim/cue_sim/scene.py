@@ -15,6 +15,8 @@ from cue_sim.robot import RobotConfig, add_robot
 
 CAMERA = "lens"
 """Name of the camera in the model."""
+MOVING = 1
+"""Geom group of everything that moves."""
 
 _FLOOR = -0.85  # m: the bed of a pool table is about that high
 _BLACK, _IVORY = (0.02, 0.02, 0.02, 1), (0.93, 0.92, 0.88, 1)
@@ -23,6 +25,11 @@ _BLACK, _IVORY = (0.02, 0.02, 0.02, 1), (0.93, 0.92, 0.88, 1)
 def ball_body(ball_id: int) -> str:
     """Return the name of a ball's body, which is also that of its free joint."""
     return f"ball_{ball_id}"
+
+
+def shadow_body(ball_id: int) -> str:
+    """Return the name of the mocap body that carries a ball's shadow."""
+    return f"shadow_{ball_id}"
 
 
 def build_scene(
@@ -42,6 +49,10 @@ def build_scene(
     for ball_id in ball_ids:
         _ball(spec, table, ball_id)
     add_robot(spec, robot, table)
+    for body in spec.bodies:
+        for geom in body.geoms:
+            if body.name != "world":
+                geom.group = MOVING
     pose = camera.table_from_camera
     quaternion = np.zeros(4)
     # MuJoCo's cameras look along -z with y up; optical frames along z with y down.
@@ -208,8 +219,8 @@ def _pocket(spec: Any, table: TableModel, position: np.ndarray, radius: float, r
     outwards = np.arctan2(middle[1], 0.0 if abs(middle[0]) < 1e-6 else middle[0] * (table.width / table.length))
     span = np.pi / 2 if abs(place[0]) < 1e-6 else 0.62 * np.pi
     outwards = outwards if abs(place[0]) < 1e-6 else np.arctan2(np.sign(place[1]), np.sign(place[0]))
-    for angle in np.linspace(outwards - span / 1.3, outwards + span / 1.3, 15):
-        post = middle + 1.12 * radius * np.array([np.cos(angle), np.sin(angle)])
+    for angle in np.linspace(outwards - span / 1.3, outwards + span / 1.3, 9):
+        post = middle + 1.17 * radius * np.array([np.cos(angle), np.sin(angle)])
         inside = (
             abs(post[0]) < table.length / 2 + 0.2 * table.rail_width
             and abs(post[1]) < table.width / 2 + 0.2 * table.rail_width
@@ -219,7 +230,7 @@ def _pocket(spec: Any, table: TableModel, position: np.ndarray, radius: float, r
         spec.worldbody.add_geom(
             type=mujoco.mjtGeom.mjGEOM_CYLINDER,
             pos=[float(post[0]), float(post[1]), rail_top / 2],
-            size=[0.17 * radius, rail_top / 2, 0],
+            size=[0.27 * radius, rail_top / 2, 0],
             material="hole",
             contype=0,
             conaffinity=0,
@@ -250,6 +261,7 @@ def _ball(spec: Any, table: TableModel, ball_id: int) -> None:
     material = f"ball_{ball_id}"
     spec.add_material(name=material, rgba=[*colour, 1.0], specular=0.5, shininess=0.85)
     body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], material=material, contype=0, conaffinity=0)
+    _shadow(spec, radius, ball_id)
     if ball_id == 0:
         return
     for sign in (-1.0, 1.0):
@@ -264,6 +276,20 @@ def _ball(spec: Any, table: TableModel, ball_id: int) -> None:
             pos=[0, 0, sign * place],
             size=size,
             material=name,
+            contype=0,
+            conaffinity=0,
+        )
+
+
+def _shadow(spec: Any, radius: float, ball_id: int) -> None:
+    """The soft shadow under a ball, as two wide lamps cast it."""
+    body = spec.worldbody.add_body(name=shadow_body(ball_id), mocap=True)
+    for k, size in enumerate((1.35, 1.15, 0.95, 0.75)):
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+            pos=[0, 0, 0.0002 * (k + 1)],
+            size=[size * radius, 0.0001, 0],
+            rgba=[0.0, 0.0, 0.0, 0.22],
             contype=0,
             conaffinity=0,
         )

@@ -77,7 +77,7 @@ def test_a_newer_goal_replaces_the_older_which_ends_aborted(config: WorldConfig)
     keeper.submit(first)
     keeper.begin(lambda waited, active: True)
     _frames(world, keeper, 5)
-    far = config.robot.home + [-0.4, 0, 0, 0, 0, 0]
+    far = config.robot.home - np.array([0.4, 0, 0, 0, 0, 0])
     second = Goal(JointTrajectory(np.array([1.0]), far[None], np.zeros((1, 6))), Tolerances.default())
     keeper.submit(second)
     keeper.begin(lambda waited, active: True)

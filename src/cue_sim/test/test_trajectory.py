@@ -86,7 +86,7 @@ def test_malformed_goals_are_refused_with_a_code(change: dict, code: TrajectoryC
 
 def test_a_goal_that_begins_elsewhere_is_refused() -> None:
     with pytest.raises(GoalError, match="rad off at shoulder_pan_joint"):
-        check_motion(ROBOT, _goal(), HOME + [0.2, 0, 0, 0, 0, 0], STILL)
+        check_motion(ROBOT, _goal(), HOME + np.array([0.2, 0, 0, 0, 0, 0]), STILL)
 
 
 def test_a_goal_beyond_a_limit_is_refused_and_says_which() -> None:
@@ -118,7 +118,7 @@ def test_the_follower_judges_path_and_goal() -> None:
     assert follower.outcome == (TrajectoryCode.SUCCESSFUL, "")
 
     follower.start(_goal(), tolerances, 20.0)
-    follower.judge(20.5, HOME + [0.1, 0.1, 0.2, 0.1, 0.1, 0.1])
+    follower.judge(20.5, HOME + np.array([0.1, 0.1, 0.2, 0.1, 0.1, 0.1]))
     assert follower.outcome is not None and follower.outcome[0] is TrajectoryCode.PATH_TOLERANCE_VIOLATED
     assert "elbow_joint" in follower.outcome[1]
 

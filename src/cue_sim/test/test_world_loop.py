@@ -1,4 +1,4 @@
-"""The loop around the world, with a tracker played by the test: same history however slow it is; state on disk; rate."""
+"""The loop around the world, with a tracker played by the test: one history however slow it is, state on disk, rate."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def _run(loop: WorldLoop, until: Callable[[], bool], lockstep: bool = True, fact
 
 def _move(config: WorldConfig) -> Goal:
     home = config.robot.home
-    points = np.stack([home, home + [0.3, 0, 0, 0, 0, 0]])
+    points = np.stack([home, home + np.array([0.3, 0, 0, 0, 0, 0])])
     return Goal(JointTrajectory(np.array([0.0, 0.5]), points, np.zeros((2, 6))), Tolerances.default())
 
 
 @pytest.mark.parametrize("late", [0.0, 0.15])
 def test_the_history_does_not_depend_on_how_fast_the_others_are(config: WorldConfig, late: float) -> None:
-    """The clock stops 3 frames after the settled one; a goal begins there, whenever it was sent, and ends where it must."""
+    """The clock stops 3 frames after the settled one; a goal begins there, whenever it was sent."""
     generator = np.random.default_rng(int(100 * late))
     tracker = _Tracker(settle_after=4, delay=lambda frame: float(generator.uniform(0, 0.03)))
     world = World(config)
