@@ -62,15 +62,16 @@ def fit(shots: str, table: str, out: str, seed: int, write: Callable[[str], obje
     Raises:
         CueError: a file is missing or malformed, or the shots do not suffice.
     """
+    from cue_core.shot_log import append_line
     from cue_identify.offline import fit as fit_offline
 
-    from cue_core.shot_log import append_line
-
-    estimate = fit_offline(shots, config_file("tables", table), seed=seed)
+    outcome = fit_offline(shots, config_file("tables", table), seed=seed)
+    estimate = outcome.estimate
     for name, row in estimate.to_dict()["parameters"].items():
         how = "frozen" if row["frozen"] else f"+- {row['stddev']:.4g}"
         write(f"{name:<28} {row['value']:>10.5g} {how:<12} {row['unit'] if row['unit'] != '1' else ''}".rstrip())
-    write(f"rest error of the fitted shots: {estimate.train_error * 1000:.1f} mm")
+    write(f"rest error: {estimate.train_error * 1000:.1f} mm fitted, {estimate.held_out_error * 1000:.1f} mm held out")
+    write(outcome.reason)
     if out:
         append_line(out, estimate.to_dict())
     return 0

@@ -225,7 +225,7 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
     goal: dict[str, Any] = {name: values[name] for name in ("instruction", "shots", "held_out_shots")}
     action = "follow_joint_trajectory" if sim else str(values["follow_joint_trajectory"])
     nodes = [
-        _node("cue_perception", "tracker", values, table=table, **common),
+        _node("cue_perception", "tracker", values, table=table, lockstep=sim and values["lockstep"], **common),
         _node("cue_sim", "twin", values, table=table, **common),
         _node("cue_identify", "fitter", values, **common),
         _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **common),
@@ -254,10 +254,7 @@ def _build_sim_world(values: Mapping[str, Value]) -> Graph:
     if values["headless"] and not os.environ.get("MUJOCO_GL"):
         camera = replace(camera, environment={**camera.environment, "MUJOCO_GL": "egl"})
     score = _node("cue_sim", "score", values, **files, **common)
-    session = [
-        replace(node, parameters={**node.parameters, **pace}) if node.name == "tracker" else node
-        for node in _session(values, run_dir, sim=True)
-    ]
+    session = _session(values, run_dir, sim=True)
     viewers = [] if values["headless"] else [_rviz(values, use_sim_time=True)]
     return Graph("sim_world", run_dir, (world, camera, score, *session, *viewers))
 

@@ -27,6 +27,7 @@ def test_the_real_table_has_the_same_nodes_and_no_simulation(prefix):
     processes = by_name(REAL_TABLE.graph({"camera": "/dev/video2"}))
     assert set(processes) == NODES | {"camera", "calibrate"}
     assert processes["camera"].parameters["source"] == "/dev/video2"
+    assert processes["tracker"].parameters["lockstep"] is False
     assert {process.parameters["use_sim_time"] for process in processes.values()} == {False}
 
 
