@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 
 from cue_core.errors import CueError
+from cue_sim import REQUESTED_GL
 from cue_sim.lens import Pinhole, lens_maps
 from cue_sim.scene import CAMERA, MOVING, ball_body, build_scene, shadow_body
 from cue_sim.world_config import WorldConfig
@@ -50,9 +51,8 @@ def make_context(width: int, height: int) -> Any:
     Raises:
         NoGraphicsError: none works; one line says what was tried.
     """
-    asked = os.environ.get("MUJOCO_GL", "").lower()
     problems = []
-    for name in (asked,) if asked in _BACKENDS else _BACKENDS:
+    for name in (REQUESTED_GL,) if REQUESTED_GL in _BACKENDS else _BACKENDS:
         os.environ["PYOPENGL_PLATFORM"] = name
         try:
             context = importlib.import_module(f"mujoco.{name}").GLContext(width, height)
@@ -105,8 +105,8 @@ def ball_radius(model: Any, ball_id: int) -> float:
 class Renderer:
     """Draws a scene from its camera. All calls from one thread.
 
-    The table is drawn once; then only what surrounds balls and robot is drawn again, and only where something changed. A
-    picture is still a function of the state alone, so that a frame drawn again is the same to the last bit.
+    The table is drawn once; then only what surrounds balls and robot is drawn again, and only where something changed.
+    A picture is still a function of the state alone, so that a frame drawn again is the same to the last bit.
     """
 
     def __init__(self, model: Any, ideal: Pinhole) -> None:

@@ -60,7 +60,7 @@ def test_a_frame_drawn_again_is_the_same_to_the_bit_and_another_is_not(
 ) -> None:
     balls, joints = _balls(world), _joints(world)
     first = camera.picture(7, balls, joints)
-    moved = {**balls, 0: replace(balls[0], position=balls[0].position + [0.05, 0.02, 0])}
+    moved = {**balls, 0: replace(balls[0], position=balls[0].position + np.array([0.05, 0.02, 0]))}
     camera.picture(8, moved, joints)
     np.testing.assert_array_equal(camera.picture(7, balls, joints), first)
     assert np.any(camera.picture(9, balls, joints) != first)  # other noise
@@ -81,7 +81,7 @@ def test_a_ball_appears_where_opencv_projects_it(world: WorldConfig, camera: Sim
         noisy = [camera.picture(k, {**nothing, 0: ball}, joints) for k in range(6)]
         picture = np.mean(noisy, axis=0)
         expected = world.camera.project(place[None])[0]
-        u, v = (int(round(x)) for x in expected)
+        u, v = (round(float(x)) for x in expected)
         blue, _, red = np.moveaxis(picture[v - 14 : v + 15, u - 14 : u + 15], 2, 0)
         patch = (red > 40) & (red > 0.55 * blue)  # white against blue, however it is lit
         rows, columns = np.nonzero(patch)
@@ -131,7 +131,7 @@ def test_the_arm_at_home_hides_no_cushion(world: WorldConfig, camera: SimulatedC
 def test_a_pocketed_ball_is_not_seen(world: WorldConfig, camera: SimulatedCamera) -> None:
     balls, joints = _balls(world), _joints(world)
     gone = {**balls, 0: replace(balls[0], pocketed=True)}
-    u, v = (int(round(x)) for x in world.camera.project(balls[0].position[None])[0])
+    u, v = (round(float(x)) for x in world.camera.project(balls[0].position[None])[0])
     assert camera.picture(0, balls, joints)[v, u, 2] > 150
     assert camera.picture(0, gone, joints)[v, u, 2] < 90
 
@@ -139,7 +139,7 @@ def test_a_pocketed_ball_is_not_seen(world: WorldConfig, camera: SimulatedCamera
 def test_motion_smears_a_ball_along_its_way(world: WorldConfig, camera: SimulatedCamera) -> None:
     balls, joints = _balls(world), _joints(world)
     fast = {**balls, 0: replace(balls[0], velocity=np.array([3.0, 0.0, 0.0]))}
-    u, v = (int(round(x)) for x in world.camera.project(balls[0].position[None])[0])
+    u, v = (round(float(x)) for x in world.camera.project(balls[0].position[None])[0])
 
     def width(state: dict[int, BallPose]) -> float:
         row = camera.picture(0, state, joints)[v - 1 : v + 2, u - 25 : u + 26, 2].mean(axis=0)
@@ -149,7 +149,7 @@ def test_motion_smears_a_ball_along_its_way(world: WorldConfig, camera: Simulate
 
 
 def test_without_opengl_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setattr("cue_sim.camera.REQUESTED_GL", "osmesa")
     monkeypatch.setitem(__import__("sys").modules, "mujoco.osmesa", None)
     with pytest.raises(NoGraphicsError, match=r"osmesa: .*; install libegl1") as caught:
         make_context(64, 64)
