@@ -117,8 +117,8 @@ def _lamps(spec: Any, table: TableModel) -> None:
             type=mujoco.mjtLightType.mjLIGHT_SPOT,
             cutoff=80,
             exponent=1,
-            ambient=[0.14, 0.14, 0.14],
-            diffuse=[0.42, 0.41, 0.39],
+            ambient=[0.21, 0.21, 0.21],
+            diffuse=[0.35, 0.34, 0.33],
             specular=[0.35, 0.35, 0.34],
             castshadow=shadow,
         )
@@ -219,8 +219,8 @@ def _pocket(spec: Any, table: TableModel, position: np.ndarray, radius: float, r
     outwards = np.arctan2(middle[1], 0.0 if abs(middle[0]) < 1e-6 else middle[0] * (table.width / table.length))
     span = np.pi / 2 if abs(place[0]) < 1e-6 else 0.62 * np.pi
     outwards = outwards if abs(place[0]) < 1e-6 else np.arctan2(np.sign(place[1]), np.sign(place[0]))
-    for angle in np.linspace(outwards - span / 1.3, outwards + span / 1.3, 9):
-        post = middle + 1.17 * radius * np.array([np.cos(angle), np.sin(angle)])
+    for angle in np.linspace(outwards - span / 1.3, outwards + span / 1.3, 15):
+        post = middle + 1.12 * radius * np.array([np.cos(angle), np.sin(angle)])
         inside = (
             abs(post[0]) < table.length / 2 + 0.2 * table.rail_width
             and abs(post[1]) < table.width / 2 + 0.2 * table.rail_width
@@ -230,7 +230,7 @@ def _pocket(spec: Any, table: TableModel, position: np.ndarray, radius: float, r
         spec.worldbody.add_geom(
             type=mujoco.mjtGeom.mjGEOM_CYLINDER,
             pos=[float(post[0]), float(post[1]), rail_top / 2],
-            size=[0.27 * radius, rail_top / 2, 0],
+            size=[0.17 * radius, rail_top / 2, 0],
             material="hole",
             contype=0,
             conaffinity=0,
@@ -289,7 +289,7 @@ def _shadow(spec: Any, radius: float, ball_id: int) -> None:
             type=mujoco.mjtGeom.mjGEOM_CYLINDER,
             pos=[0, 0, 0.0002 * (k + 1)],
             size=[size * radius, 0.0001, 0],
-            rgba=[0.0, 0.0, 0.0, 0.22],
+            rgba=[0.0, 0.0, 0.0, 0.12],
             contype=0,
             conaffinity=0,
         )
