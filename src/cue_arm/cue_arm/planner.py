@@ -126,7 +126,7 @@ class MinkBackend:
             )
         share = 1.0
         while True:
-            path, ways = self.reach.candidates(request.shot, request.cue_ball, request.balls, share=share)
+            path, ways = self.reach.candidates(request.shot, request.cue_ball, request.balls, count=6, share=share)
             refused: list[ArmError] = []
             for way in ways:
                 progress(0.2)

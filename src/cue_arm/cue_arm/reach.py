@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ _BANK_TRIALS = 3000
 _SEEDS = 10
 _SOLVED = 1e-5  # m + rad
 LEAST_SHARE = 0.15  # of the usual tip acceleration; less would need more room than a small table has
+_RAISED = ((0.2, 0.3), (0.35, 0.4), (0.5, 0.4), (0.7, 0.4))  # elevation [rad] and height of the contact [ball radii]
 _LARGEST_STEP = 1.0  # rad between neighbouring key poses of one stroke: more is a jump to another branch
 
 
@@ -81,6 +82,37 @@ class Reach:
         except ArmError as error:
             return False, str(error)
         return True, ""
+
+    def raised(self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray] | None = None) -> Shot:
+        """Return the shot as the arm can play it: level if it can, else with the cue raised over the rail behind.
+
+        A raised cue needs a contact above the centre, so the vertical offset changes with the elevation.
+
+        Args:
+            shot: wanted.
+            cue_ball: (2,) position [m].
+            balls: (2,) positions by id of the other balls [m].
+
+        Raises:
+            UnreachableError, CollisionError: why not even a raised cue plays it.
+        """
+        where = np.asarray(cue_ball, float)
+        try:
+            self.candidates(shot, where, balls or {}, count=1)
+            return shot
+        except CollisionError as collision:
+            if not collision.pair[1].endswith("rail"):
+                raise
+            refused: ArmError = collision
+        for elevation, vertical in _RAISED:
+            if shot.elevation < elevation <= self.settings.largest_elevation:
+                try:
+                    other = replace(shot, elevation=elevation, vertical_offset=vertical)
+                    self.candidates(other, where, balls or {}, count=1)
+                    return other
+                except ArmError as error:
+                    refused = error
+        raise refused
 
     def candidates(
         self,

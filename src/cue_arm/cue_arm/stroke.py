@@ -73,7 +73,7 @@ class SpeedProfile:
             ramp_up=max(steepest / settings.tip_acceleration, settings.shortest_ramp),
             lead=settings.lead,
             through=settings.through,
-            ramp_down=max(steepest / settings.tip_braking, settings.shortest_ramp),
+            ramp_down=max(steepest / settings.tip_braking, settings.shortest_brake / share),
         )
 
     @property

@@ -107,6 +107,17 @@ def test_the_rail_behind_a_ball_at_the_cushion_is_named(backend: MinkBackend) ->
     assert not reachable and "north rail" in reason
 
 
+def test_the_cue_is_raised_over_the_rail_where_a_level_one_does_not_fit(backend: MinkBackend) -> None:
+    edge = backend.table.width / 2 - backend.table.ball_stop - 0.002
+    for ball, azimuth in (((0.1, edge), -np.pi / 2), ((-0.2, -edge), 1.2), ((0.1, 0.05), -np.pi / 2)):
+        wanted = Shot("s", 0.35, azimuth)
+        shot = backend.reach.raised(wanted, np.array(ball))
+        assert (shot.elevation > 0) == (abs(ball[1]) == edge)
+        check(backend, shot, plan(backend, shot, ball))
+    with pytest.raises(CollisionError, match="cue tip would touch cue ball again"):
+        backend.reach.raised(Shot("s", 0.35, np.pi / 2), np.array([0.1, edge]))
+
+
 def test_a_low_tip_over_the_cloth_is_named(backend: MinkBackend) -> None:
     with pytest.raises(CollisionError, match=r"cue \w+ would touch cloth in the stroke"):
         plan(backend, Shot("s", 0.5, 0.0, vertical_offset=-0.5), (0.0, 0.0))

@@ -111,8 +111,8 @@ def test_a_near_cushion_that_returns_the_cue_ball_is_refused(table: TableModel) 
 
 
 def test_more_elevation_than_the_arm_plays_is_refused(table: TableModel) -> None:
-    with pytest.raises(UnreachableError, match=r"elevation is 0.500 rad, the arm plays 0 to 0.350"):
-        path_of(Shot("s", 0.5, 0.0, elevation=0.5), np.zeros(2), table)
+    with pytest.raises(UnreachableError, match=r"elevation is 0.900 rad, the arm plays 0 to 0.750"):
+        path_of(Shot("s", 0.5, 0.0, elevation=0.9), np.zeros(2), table)
 
 
 def test_settings_are_checked() -> None:
