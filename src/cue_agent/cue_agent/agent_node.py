@@ -9,6 +9,7 @@ from typing import Any
 
 from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.client import Client
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
@@ -79,9 +80,11 @@ class AgentNode(Node):
             (ParameterEstimate, "parameter_estimate", self._on_estimate, LATCHED),
         ):
             self.create_subscription(kind, topic, callback, qos)  # one after the other: they come in order
-        self.predict_client = self.create_client(PredictShots, "predict_shots", callback_group=group)
-        self.arm_client = ActionClient(self, ExecuteShot, "execute_shot", callback_group=group)
-        self.fit_client = ActionClient(self, IdentifyParameters, "identify_parameters", callback_group=group)
+        self.predict_client: Client = self.create_client(PredictShots, "predict_shots", callback_group=group)
+        self.arm_client: ActionClient = ActionClient(self, ExecuteShot, "execute_shot", callback_group=group)
+        self.fit_client: ActionClient = ActionClient(
+            self, IdentifyParameters, "identify_parameters", callback_group=group
+        )
         self._server = ActionServer(
             self,
             Calibrate,

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from cue_agent.peers import Scene
-from cue_agent.reach import Reach, distance_to_nose, playable, unit
+from cue_agent.reach import SECTORS, Reach, distance_to_nose, playable, unit
 from cue_core.shots import Shot
 
 PROBES = ("one_cushion", "half_ball", "two_cushion", "head_on", "roll")
 """Generic shots in the order in which they teach: cloth and cushion, balls, angles, impact, cloth alone."""
 _MAX_CUT = 0.9
+# Elevation [rad] and tip speed [m/s], the most ordinary stroke first.
+_ESCAPES = ((0.0, 0.2), (0.2, 0.3), (0.35, 0.4), (0.35, 0.2), (0.35, 0.1))
 _AIMED = ("aimed", "cushion", "roll")
 _AIMED_SHARES = (0.55, 0.30, 0.15)
 
@@ -24,20 +26,22 @@ class Candidate:
     """A shot that could be played.
 
     Attributes:
-        kind: what it was meant as: one of :data:`PROBES`, ``"aimed"``, ``"cushion"`` or ``"random"``.
+        kind: what it was meant as: one of :data:`PROBES`, ``"aimed"``, ``"cushion"``, ``"random"`` or ``"escape"``.
         speed: of the tip [m/s].
         azimuth: [rad], -pi..pi.
         target: id of the ball that is aimed at, -1 = none.
+        elevation: of the cue [rad].
     """
 
     kind: str
     speed: float
     azimuth: float
     target: int = -1
+    elevation: float = 0.0
 
     def shot(self, shot_id: str) -> Shot:
         """Return it as a shot."""
-        return Shot(shot_id, self.speed, self.azimuth)
+        return Shot(shot_id, self.speed, self.azimuth, self.elevation)
 
 
 def free_path(scene: Scene, azimuth: float, length: float) -> bool:
@@ -156,3 +160,17 @@ def aimed(
     if not scene.object_balls:
         return generate(scene, _AIMED[1:], count, rng, speeds, reach)
     return generate(scene, _AIMED, count, rng, speeds, reach, _AIMED_SHARES)
+
+
+def escapes(scene: Scene, reach: Reach) -> list[Candidate]:
+    """Return gentle strokes, with a raised cue where needed, for a cue ball that lies where hardly any shot works.
+
+    That is at a cushion, mostly. Directions that a more ordinary stroke serves are not tried with a rarer one.
+    """
+    found: dict[int, Candidate] = {}
+    for elevation, speed in _ESCAPES:
+        for sector in range(SECTORS):
+            azimuth = math.remainder(sector * 2 * math.pi / SECTORS, 2 * math.pi)
+            if sector not in found and playable(scene, azimuth, speed, reach, elevation)[0]:
+                found[sector] = Candidate("escape", speed, azimuth, elevation=elevation)
+    return list(found.values())

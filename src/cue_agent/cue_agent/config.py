@@ -39,8 +39,8 @@ class AgentConfig:
     ensemble: int = setting(8, "parameter samples per examined shot", low=0, high=1000)
     speed_min: float = setting(0.3, "slowest tip", "m/s", 0.05, 5.0)
     speed_max: float = setting(1.2, "fastest tip", "m/s", 0.05, 5.0)
-    speed_stddev: float = setting(0.02, "relative error of a stroke's speed", low=0.0, high=0.5)
-    azimuth_stddev: float = setting(0.006, "error of a stroke's direction", "rad", 0.0, 0.2)
+    speed_stddev: float = setting(0.01, "relative error of a stroke's speed", low=0.0, high=0.5)
+    azimuth_stddev: float = setting(0.005, "error of a stroke's direction", "rad", 0.0, 0.2)
     nominal_speed_stddev: float = setting(
         0.15, "the same as speed_stddev for the unfitted twin, whose friction is as uncertain", low=0.0, high=0.5
     )

@@ -57,7 +57,7 @@ class FakeGraphNode(Node):
         self.create_service(PredictShots, "predict_shots", self._predict, callback_group=self.group)
         self.arm = self._serve(ExecuteShot, "execute_shot", self._strike)
         self.fitter = self._serve(IdentifyParameters, "identify_parameters", self._fit)
-        self.client = ActionClient(self, Calibrate, "calibrate", callback_group=self.group)
+        self.client: ActionClient = ActionClient(self, Calibrate, "calibrate", callback_group=self.group)
         self.table_out.publish(table_to_msg(peers.table, seconds_to_stamp(self.clock_s)))
         self.images(4)
 

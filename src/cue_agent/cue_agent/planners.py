@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from cue_agent.candidates import PROBES, Candidate, aimed, generate
+from cue_agent.candidates import PROBES, Candidate, aimed, escapes, generate
 from cue_agent.config import PLANNERS, AgentConfig
 from cue_agent.misfit import KINDS, Misfit, misfit
 from cue_agent.peers import NOMINAL, Prediction, Scene, Twin, TwinError
-from cue_agent.reach import Reach
+from cue_agent.reach import Reach, SectorReach, playable
 from cue_agent.value import Value, copies, evaluate, shares
 from cue_core.errors import UnknownNameError
 from cue_core.shots import Shot, ShotRecord
@@ -144,13 +144,19 @@ def safe(value: Value, config: AgentConfig, slack: float = 1.0) -> bool:
 def _rank(
     context: Context, examined: Sequence[tuple[Candidate, Value]], utility: Callable[[Candidate, Value], float]
 ) -> list[tuple[Candidate, Value]]:
-    """Return the safe ones by falling utility; when none is safe, those within three times the limits, safest first."""
+    """Return the safe ones by falling utility.
+
+    When none is safe, those within three times the limits, safest first; in the last turn all that are likely to keep
+    the cue ball: a shot with a known risk is better than no shot.
+    """
     order = sorted(range(len(examined)), key=lambda i: (-utility(*examined[i]), i))
     kept = [examined[i] for i in order if safe(examined[i][1], context.config)]
     if kept:
         return kept
-    risky = [examined[i] for i in order if safe(examined[i][1], context.config, 3.0)]
-    return sorted(risky, key=lambda e: (e[1].pocket_cue, e[1].pocket_any, e[1].stuck))
+    last = context.turn == TURNS - 1
+    risky = [examined[i] for i in order if safe(examined[i][1], context.config, 3.0) or last]
+    risky = [e for e in risky if e[1].pocket_cue < 0.5]
+    return sorted(risky, key=lambda e: (e[1].pocket_cue, e[1].pocket_any + e[1].stuck))
 
 
 def _speeds(config: AgentConfig) -> tuple[float, float]:
@@ -158,15 +164,26 @@ def _speeds(config: AgentConfig) -> tuple[float, float]:
 
 
 def _candidates(context: Context, kinds: Sequence[str]) -> list[Candidate]:
-    """Return playable candidates of the kinds, or of any kind where the table gives none."""
-    config = context.config
+    """Return candidates of the kinds that are likely playable; other kinds where the table gives none of these."""
+    count, rng, speeds, scene = context.config.candidates, context.rng, _speeds(context.config), context.scene
+    sectors = SectorReach(context.reach)
+    found = generate(scene, kinds, count, rng, speeds, sectors) if kinds else []
+    if not found:
+        found = aimed(scene, count, rng, speeds, sectors)
+    if not found:
+        found = generate(scene, ["random"], count, rng, speeds, sectors)
+    few = len(found) < count // 4
+    return found + escapes(scene, context.reach) if few else found
+
+
+def _playable_ones(context: Context, candidates: Iterable[Candidate], count: int) -> list[Candidate]:
+    """Return the first ``count`` candidates that the arm can really play."""
     found: list[Candidate] = []
-    if kinds:
-        found = generate(context.scene, kinds, config.candidates, context.rng, _speeds(config), context.reach)
-    if not found:
-        found = aimed(context.scene, config.candidates, context.rng, _speeds(config), context.reach)
-    if not found:
-        found = generate(context.scene, ["random"], config.candidates, context.rng, _speeds(config), context.reach)
+    for c in candidates:
+        if len(found) == count:
+            break
+        if playable(context.scene, c.azimuth, c.speed, context.reach, c.elevation)[0]:
+            found.append(c)
     return found
 
 
@@ -203,7 +220,8 @@ class OfflinePlanner:
         ]
         meant = [(c, p) for c, p in likely if _as_meant(probe or c.kind, p)] or likely
         shortlist = sorted(range(len(meant)), key=lambda i: (-self._promise(context, meant[i][1], misfits), i))
-        examined = examine(context, [meant[i][0] for i in shortlist[: context.config.shortlist]], misfits)
+        chosen = _playable_ones(context, (meant[i][0] for i in shortlist), context.config.shortlist)
+        examined = examine(context, chosen, misfits)
         ranked = _rank(context, examined, lambda _candidate, value: value.utility)
         why = f"probe {probe}" if probe else "largest utility"
         numbers = {
@@ -252,7 +270,7 @@ class ScriptPlanner:
 
 
 def _drawn(context: Context, kinds: Sequence[str], reason: str) -> Choice:
-    candidates = _candidates(context, kinds)[: context.config.shortlist]
+    candidates = _playable_ones(context, _candidates(context, kinds), context.config.shortlist)
     examined = examine(context, candidates, _NOTHING_KNOWN)
     ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
     numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked)}
@@ -267,12 +285,13 @@ def choose_held_out(context: Context) -> Choice:
     other one, beginning with the first, must meet a ball or a cushion, so that at least half of them do.
     """
     config = context.config
-    speeds = _speeds(config)
-    candidates = aimed(context.scene, config.shortlist, context.rng, speeds, context.reach)
-    half = len(candidates) // 2
-    drawn = generate(context.scene, ["random"], config.shortlist - half, context.rng, speeds, context.reach)
-    candidates = candidates[:half] + drawn if drawn else candidates
-    candidates = [candidates[i] for i in context.rng.permutation(len(candidates))]
+    speeds, sectors = _speeds(config), SectorReach(context.reach)
+    drawn = aimed(context.scene, config.shortlist, context.rng, speeds, sectors)
+    drawn += generate(context.scene, ["random"], config.shortlist, context.rng, speeds, sectors)
+    drawn = [drawn[i] for i in context.rng.permutation(len(drawn))]
+    if len(drawn) < config.shortlist // 2:
+        drawn += escapes(context.scene, context.reach)
+    candidates = _playable_ones(context, drawn, config.shortlist)
     examined = examine(context, candidates, _NOTHING_KNOWN)
     ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
     last = context.turn == TURNS - 1

@@ -19,7 +19,12 @@ RAIL_ROOM = 0.05
 """From the cue ball's centre back to the nose line along the stroke: closer, a level cue is stopped by the rail [m]."""
 FROZEN_GAP = 0.002
 """Gap below which two balls count as touching: such clusters are a known error of every impact model [m]."""
-TYPICAL_SPEED = 0.5
+RAISED = 0.3
+"""Elevation from which the geometric rule lets a cue pass over the rail [rad]."""
+SECTORS = 36
+SPEED_CLASS = 0.3
+"""Width of the classes of tip speed in which sectors of directions are looked at [m/s]."""
+TYPICAL_SPEED = 0.4
 """Tip speed for which it is asked how much of the table remains playable [m/s]."""
 
 
@@ -27,15 +32,21 @@ class Reach(Protocol):
     """Says where the arm can strike; ``cue_arm.reach.Reach`` is one."""
 
     def reachable(
-        self, cue_ball: np.ndarray, azimuth: float, speed: float, balls: Mapping[int, np.ndarray]
+        self,
+        cue_ball: np.ndarray,
+        azimuth: float,
+        speed: float,
+        balls: Mapping[int, np.ndarray],
+        elevation: float = 0.0,
     ) -> tuple[bool, str]:
-        """Return whether a level stroke can be played, and if not, why.
+        """Return whether a stroke can be played, and if not, why.
 
         Args:
             cue_ball: (2,) position [m].
             azimuth: of the stroke [rad].
             speed: of the tip at contact [m/s].
             balls: (2,) positions by id of the balls in play [m].
+            elevation: of the cue [rad].
         """
 
 
@@ -46,7 +57,12 @@ class Anywhere:
     """Reach of an arm without limits."""
 
     def reachable(
-        self, cue_ball: np.ndarray, azimuth: float, speed: float, balls: Mapping[int, np.ndarray]
+        self,
+        cue_ball: np.ndarray,
+        azimuth: float,
+        speed: float,
+        balls: Mapping[int, np.ndarray],
+        elevation: float = 0.0,
     ) -> tuple[bool, str]:
         """See :class:`Reach`."""
         return True, ""
@@ -60,12 +76,17 @@ class GeometricReach:
         self._table = table
 
     def reachable(
-        self, cue_ball: np.ndarray, azimuth: float, speed: float, balls: Mapping[int, np.ndarray]
+        self,
+        cue_ball: np.ndarray,
+        azimuth: float,
+        speed: float,
+        balls: Mapping[int, np.ndarray],
+        elevation: float = 0.0,
     ) -> tuple[bool, str]:
         """See :class:`Reach`."""
         direction = unit(azimuth)
         back = distance_to_nose(self._table, cue_ball, -direction)
-        if back < RAIL_ROOM:
+        if back < RAIL_ROOM and elevation < RAISED:
             return False, f"cushion {back * 1e3:.0f} mm behind the cue ball"
         for ball_id, position in balls.items():
             offset = position - cue_ball
@@ -106,7 +127,35 @@ def distance_to_nose(table: TableModel, position: np.ndarray, direction: np.ndar
     return float(min(ways))
 
 
-def playable(scene: Scene, azimuth: float, speed: float, reach: Reach) -> tuple[bool, str]:
+class SectorReach:
+    """What an arm's reach says for sectors of directions and classes of speed: a few calls for thousands of proposals.
+
+    It serves one scene; what it lets pass is to be asked of the arm itself.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        """Ask ``reach``, once for each sector and class."""
+        self._reach = reach
+        self._known: dict[tuple[int, int], tuple[bool, str]] = {}
+
+    def reachable(
+        self,
+        cue_ball: np.ndarray,
+        azimuth: float,
+        speed: float,
+        balls: Mapping[int, np.ndarray],
+        elevation: float = 0.0,
+    ) -> tuple[bool, str]:
+        """See :class:`Reach`."""
+        width = 2 * math.pi / SECTORS
+        key = round(azimuth / width) % SECTORS, round(speed / SPEED_CLASS)
+        if key not in self._known:
+            middle = max(key[1] * SPEED_CLASS, 0.5 * SPEED_CLASS)
+            self._known[key] = self._reach.reachable(cue_ball, key[0] * width, middle, balls, elevation)
+        return self._known[key]
+
+
+def playable(scene: Scene, azimuth: float, speed: float, reach: Reach, elevation: float = 0.0) -> tuple[bool, str]:
     """Say whether a stroke can be played from this scene, and is free of touching balls; why not."""
     ball = scene.cue_ball
     if ball is None:
@@ -116,16 +165,17 @@ def playable(scene: Scene, azimuth: float, speed: float, reach: Reach) -> tuple[
         touching = np.linalg.norm(offset) < 2 * scene.table.ball_radius + FROZEN_GAP
         if touching and float(offset @ unit(azimuth)) > 0:
             return False, f"ball {other.ball_id} touches the cue ball"
-    return reach.reachable(ball.position, azimuth, speed, {b.ball_id: b.position for b in scene.object_balls})
+    balls = {b.ball_id: b.position for b in scene.object_balls}
+    return reach.reachable(ball.position, azimuth, speed, balls, elevation)
 
 
-def remains_playable(scene: Scene, reach: Reach, share: float, directions: int = 12) -> bool:
+def remains_playable(scene: Scene, reach: Reach, share: float, directions: int = 8) -> bool:
     """Tell whether the cue ball can be struck in at least ``share`` of evenly spread directions."""
     wanted = max(math.ceil(share * directions), 1)
     found = 0
     for i in range(directions):
         # In an order that strides over the circle, so that an open side is met early.
-        azimuth = (5 * i % directions) * (2 * math.pi / directions)
+        azimuth = (3 * i % directions) * (2 * math.pi / directions)
         found += playable(scene, azimuth, TYPICAL_SPEED, reach)[0]
         if found == wanted:
             return True

@@ -10,7 +10,7 @@ and, with the tracker's :math:`\sigma`, the utility in nats is
 
 .. math::
     U(a) = \sum_i \tfrac12 \log\det\left(I + \Sigma_i (\sigma^2 I + C_i)^{-1}\right)
-         + \sum_k f_k(a) \left[ \log(1 + m_k / m_0) + \frac{1}{1 + n_k} \right]
+         + q(a) \sum_k f_k(a) \left[ \log(1 + m_k / m_0) + \frac{1}{1 + n_k} \right]
          - P_{any}(a) .
 
 The first sum is the expected information about the parameters in a linear Gaussian model of each ball (Lindley 1956;
@@ -18,7 +18,9 @@ Chaloner & Verdinelli 1995, section 2). It saturates where outcomes scatter beca
 worth little. Balls are taken as independent, so shots that move several count somewhat too much. In the second sum
 :math:`k` runs over rolling, cushion and ball contacts; :math:`f_k` is how much of it the shot holds (1 = a metre of
 rolling, two cushions, two ball contacts), :math:`m_k` the error per metre of path that the fitted twin leaves after
-such events in the recorded shots (:math:`m_0` = 2 %), :math:`n_k` the number of stretches seen.
+such events in the recorded shots (:math:`m_0` = 2 %), :math:`n_k` the number of stretches seen. The
+factor :math:`q = 1 / (1 + (s / s_0)^2)`, with the rms scatter :math:`s` of :math:`C` and :math:`s_0` = 0.1 m, keeps
+chaos from passing for a lesson here too.
 
 Risks are limits, not prices: P(cue ball pocketed), P(any ball pocketed) and P(cue ball left where hardly any stroke is
 playable), each over ensemble and copies together.
@@ -40,6 +42,8 @@ from cue_core.shots import Shot
 
 MISFIT_SCALE = 0.02
 """Error per metre of path that counts as one unit of misfit [m/m]."""
+SCATTER_SCALE = 0.10
+"""Scatter of rest positions that halves the worth of misfit and novelty [m]."""
 MOVED = 0.003
 """[m]"""
 
@@ -184,8 +188,10 @@ def evaluate(
     scatter = chaos(prediction, perturbed)[moves]
     gain = information(prediction.rest_covariance[moves], scatter, sigma)
     part = shares(scene, prediction)
-    lack = sum(part[k] * math.log1p(misfits[k].growth / MISFIT_SCALE) for k in KINDS)
-    novelty = sum(part[k] / (1 + misfits[k].stretches) for k in KINDS)
+    rms = math.sqrt(float(np.mean(np.trace(scatter, axis1=1, axis2=2)))) if len(scatter) else 0.0
+    quiet = 1.0 / (1.0 + (rms / SCATTER_SCALE) ** 2)
+    lack = quiet * sum(part[k] * math.log1p(misfits[k].growth / MISFIT_SCALE) for k in KINDS)
+    novelty = quiet * sum(part[k] / (1 + misfits[k].stretches) for k in KINDS)
     cue, any_ball = pocketed([(prediction, max(ensemble, 1)), *((p, 1.0) for p in perturbed)])
     return Value(
         utility=gain + lack + novelty - any_ball,
@@ -194,8 +200,8 @@ def evaluate(
         novelty=novelty,
         pocket_cue=cue,
         pocket_any=any_ball,
-        stuck=stuck(scene, [prediction, *perturbed[:2]], reach, min_playable),
-        scatter=math.sqrt(float(np.mean(np.trace(scatter, axis1=1, axis2=2)))) if len(scatter) else 0.0,
+        stuck=stuck(scene, [prediction, *perturbed], reach, min_playable) if any_ball < 0.5 else 1.0,
+        scatter=rms,
         ball_contacts=prediction.ball_contacts,
         cushion_contacts=prediction.cushion_contacts,
     )

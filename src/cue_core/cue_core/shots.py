@@ -13,6 +13,9 @@ from cue_core.checks import finite_in
 MISCUE_OFFSET = 0.5
 """Largest tip offset [ball radii] that a chalked tip holds (Alciatore, billiards.colostate.edu)."""
 
+ADVISORY_FLAGS = frozenset({"occluded_start"})
+"""Quality flags that tell something without spoiling the record: the arm hides a ball that rests where it was seen."""
+
 
 @dataclass(frozen=True)
 class Shot:
@@ -117,9 +120,14 @@ class ShotRecord:
     flags: tuple[str, ...] = field(default=())
 
     @property
+    def faults(self) -> tuple[str, ...]:
+        """Return the flags that spoil the record."""
+        return tuple(flag for flag in self.flags if flag not in ADVISORY_FLAGS)
+
+    @property
     def usable(self) -> bool:
-        """True when the record can be fitted: a measured stroke, motion, and no quality flag."""
-        return self.achieved is not None and bool(self.tracks) and not self.flags
+        """True when the record can be fitted: a measured stroke, motion, and no flag that spoils it."""
+        return self.achieved is not None and bool(self.tracks) and not self.faults
 
     def moved_ball_ids(self) -> tuple[int, ...]:
         """Return the ids of the balls that moved, in the order of the tracks."""
