@@ -5,8 +5,6 @@ Times are whole nanoseconds since the world began, so that frames, control cycle
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,7 +233,8 @@ class World:
             FileFormatError: it cannot be written.
         """
         try:
-            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            draft = path.with_name(path.name + ".tmp")  # one name: a kill in between leaves no more than this
+            with draft.open("wb") as file:
                 np.savez(
                     file,
                     version=_CHECKPOINT_VERSION,
@@ -248,7 +247,7 @@ class World:
                     in_play=self._in_play,
                     fell_at=self._fell_at,
                 )
-            os.replace(file.name, path)
+            draft.replace(path)
         except OSError as error:
             raise FileFormatError(path, f"cannot be written: {error.strerror}") from None
 
