@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+_NUMBER = re.compile(r"[\d.,]+")
 _STYLES = {"stopped": "bold", "strike": "cyan", "fit": "magenta", "validate": "green", "waiting": "yellow"}
 
 
@@ -47,12 +49,13 @@ class ProgressDisplay:
             MofNCompleteColumn(),
             TextColumn("shots"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[text]}", style="dim"),
             TextColumn("{task.fields[error]}"),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("session", total=None, phase="waiting", error="")
+        self._task = self._bar.add_task("session", total=None, phase="waiting", text="", error="")
 
     def __enter__(self) -> ProgressDisplay:
         """Start drawing."""
@@ -64,17 +67,19 @@ class ProgressDisplay:
         self._bar.stop()
 
     def show(self, update: Update) -> None:
-        """Show an update: the bar always, a line only when there is something new to read."""
+        """Show an update: the bar always, a line only when more than a number in it is new."""
         error = "" if math.isnan(update.held_out_error) else f"held-out error {100 * update.held_out_error:.2f} cm"
         self._bar.update(
             self._task,
             total=update.shots_budget or None,
             completed=update.shots_used,
             phase=update.phase,
+            text=update.text,
             error=error,
         )
-        if update.text and (update.phase, update.text) != self._last:
-            self._last = (update.phase, update.text)
+        kind = update.phase, _NUMBER.sub("#", update.text)
+        if update.text and kind != self._last:
+            self._last = kind
             self.say(update.phase, update.text)
 
     def say(self, phase: str, text: str) -> None:
