@@ -13,7 +13,8 @@ from cue_perception.colours import to_lab
 from cue_perception.noses import sample
 from cue_perception.outline import fit_outlines
 
-_SURE = 0.62  # share of the outline that must show an edge
+_AROUND = np.column_stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)])
+_SURE = 0.55  # share of the outline that must show an edge
 _TRACKED = 0.35  # the same beside a prediction: the arm may hide the rest
 _SCATTER = 0.55  # px
 _SWELLING = 1.6  # px
@@ -152,6 +153,13 @@ class Detector:
         covered = (self._mask[v, u] > 0) & known
         return covered.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
 
+    def _in_view(self, position: np.ndarray) -> float:
+        """Return the share of a ball's disc at (2,) [m] that lies within the bed as seen."""
+        pixels = np.round(self._disc_pixels(position[None])[0] - self._origin).astype(int)
+        u = np.clip(pixels[:, 0], 0, self._bed.shape[1] - 1)
+        v = np.clip(pixels[:, 1], 0, self._bed.shape[0] - 1)
+        return float(np.mean(self._bed[v, u] > 0))
+
     def _disc_pixels(self, positions: np.ndarray) -> np.ndarray:
         radius = self.table.ball_radius
         centres = np.column_stack([positions, np.full(len(positions), radius)])
@@ -171,12 +179,12 @@ class Detector:
         seeds, patches = self._seeds(mask)
         table, radius = self.table, self.table.ball_radius
         predicted = np.asarray(predicted, float).reshape(-1, 2)
-        start = _distinct(np.concatenate([seeds, predicted]), 0.5 * radius)
+        start = _distinct(np.concatenate([predicted, seeds]), 0.5 * radius)
         start = start[self._reachable(start, 0.6 * radius)]
         found = self._measure(image, start, predicted)
         for position in patches:  # blurred by speed: an outline fits badly, the patch's middle is still good to a pixel
             near = [d for d in found if np.linalg.norm(d.position - position) < radius]
-            if not near and self._reachable(position[None], 0.0)[0]:
+            if not near and self._reachable(position[None], 0.0)[0] and self._in_view(position) > 0.97:
                 sigma = 0.8 / (self.radius_px / table.ball_radius)
                 colour, white = self._paint(image, position[None])
                 found.append(Detection(position, np.eye(2) * sigma**2, colour[0], float(white[0]), 0.0, sharp=False))
@@ -203,8 +211,10 @@ class Detector:
                 continue
             if area < 1.35 * ball and max(w, h) < 2.7 * self.radius_px:
                 pixels.append(centres[k])
-                if area > 0.6 * ball:
+                if area > 0.8 * ball:
                     single.append(centres[k])
+                else:  # part of it is hidden, by a pocket's rim or an arm: the middle of the rest is not its middle
+                    pixels += [centres[k] + 0.7 * self.radius_px * step for step in _AROUND]
                 continue
             patch = np.zeros((h + 2, w + 2), np.uint8)
             patch[1:-1, 1:-1] = labels[y : y + h, x : x + w] == k

@@ -70,6 +70,12 @@ _WIDE = 2.5
 """From this width a shaded strip is a pair of edges of its own, and no longer shifts the nose's [px]."""
 
 
+_SHADE = 0.45
+"""Lightness of the face below a nose, of the bed's; how dark and how deep the strip is tell apart badly, so this helps."""
+_TRUST = 0.3
+"""Weight of what is usual against what the profiles say."""
+
+
 @dataclass(frozen=True)
 class NoseEdges:
     """Edge points along one cushion.
@@ -178,12 +184,14 @@ def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
     if not chosen:
         return bias
     edges = [edges[i] for i in chosen]
-    levels = []
+    levels, shades = [], []
     for e in edges:
         top, bed = e.profile[e.steps < -2.5].mean(axis=0), e.profile[e.steps > e.steps[-1] - 1.5].mean(axis=0)
         change = bed - top
         levels.append((e.profile - top) @ change / max(float(change @ change), 1.0))
+        shades.append((_SHADE * bed[0] - top[0]) / change[0] if abs(change[0]) > 1 else -1.0)
     count = len(edges)
+    shade = float(np.clip(np.median(shades), -5.0, -0.3))
     peak = np.array([e.peak for e in edges])
 
     def residual(p: np.ndarray) -> np.ndarray:
@@ -194,10 +202,10 @@ def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
             width = max(depth * nose_height * e.depth_shift, 0.0)
             first, second = ndtr((e.steps - nose) / blur), ndtr((e.steps - nose - width) / blur)
             parts.append(top + (dark - top) * first + (bed - dark) * second - levels[i])
-        parts.append([0.02 * (dark + 1.0), 0.05 * (depth - 0.5), 0.05 * (blur - 0.8)])
+        parts.append([_TRUST * (dark / shade - 1), _TRUST * (depth - 0.4), _TRUST * (blur - 0.8)])
         return np.concatenate(parts)
 
-    start = np.concatenate([[-1.0, 0.5, 0.8], np.column_stack([peak, np.zeros(count), np.ones(count)]).ravel()])
+    start = np.concatenate([[shade, 0.4, 0.8], np.column_stack([peak, np.zeros(count), np.ones(count)]).ravel()])
     low = np.concatenate([[-6.0, 0.02, 0.4], np.tile([-np.inf, -1.0, 0.0], count)])
     high = np.concatenate([[1.0, 1.0, 2.5], np.tile([np.inf, 1.0, 2.0], count)])
     low[3::3], high[3::3] = peak - 2.0, peak + 2.0

@@ -12,7 +12,7 @@ import numpy as np
 from cue_core.balls import BallState, Visibility
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
 from cue_perception.strike import strike_time
-from cue_perception.track import WINDOW, Sample, Track
+from cue_perception.track import FULL, WINDOW, Sample, Track
 from cue_perception.tracking import BallTracker
 
 _MOVED = 0.003  # m
@@ -152,7 +152,7 @@ class ShotRecorder:
                 return None
             before = {t.ball_id: self._before(t, time) for t in self._tracker.tracks.values()}
             self._open = _Open(None, time, before)
-            self._open.earliest = time - 3 * self._frame
+            self._open.earliest = time - 1.0
         current = self._open
         if moving and current.first_motion is None:
             current.first_motion = time
@@ -167,7 +167,6 @@ class ShotRecorder:
             return
         for track in self._tracker.tracks.values():
             current.before[track.ball_id] = self._before(track, time)
-        current.earliest = max(current.earliest, time - 4 * self._frame)
 
     def _before(self, track: Track, time: float) -> BallState:
         state = track.state().at_rest() if track.active else track.state()
@@ -252,7 +251,7 @@ class ShotRecorder:
             far = [
                 s
                 for s in self._samples(current, state.ball_id)
-                if s.support > 0.8 and np.linalg.norm(s.position - old.position) > _MOVED
+                if s.support > FULL and np.linalg.norm(s.position - old.position) > _MOVED
             ]
             if len(far) >= 2:
                 moved.add(state.ball_id)
@@ -273,8 +272,8 @@ class ShotRecorder:
             start = current.first_motion if current.first_motion is not None else current.since
             return start, self._frame
         old = current.before[striker]
-        time, spread, _ = strike_time(old.position, old.covariance, self._samples(current, striker), self._frame)
-        return time, spread
+        contact = current.stroke.contact_time if current.stroke is not None and striker == 0 else None
+        return strike_time(old.position, old.covariance, self._samples(current, striker), self._frame, contact or None)
 
     def _track(self, current: _Open, ball_id: int, strike: float, after: Sequence[BallState]) -> BallTrack | None:
         ball = self._tracker.tracks[ball_id]

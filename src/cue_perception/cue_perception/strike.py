@@ -4,39 +4,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from cue_perception.track import Sample
+from cue_perception.track import FULL, Sample
 
 _DECELERATION = 1.0  # m/s^2: between rolling (0.1) and sliding (2) ...
 _DECELERATION_SIGMA = 0.8
 _MOST = 6  # images after the strike
+_ARM_SIGMA = 0.002  # s: joint states against the camera clock
 
 
 def strike_time(
-    rest: np.ndarray, rest_covariance: np.ndarray, samples: list[Sample], frame: float
-) -> tuple[float, float, int]:
+    rest: np.ndarray,
+    rest_covariance: np.ndarray,
+    samples: list[Sample],
+    frame: float,
+    contact_time: float | None = None,
+) -> tuple[float, float]:
     """Extrapolate a ball's first straight stretch back to where it lay.
 
     Args:
         rest: (2,) position before [m].
         rest_covariance: (2, 2) [m^2].
-        samples: of the ball from the last one at rest on, oldest first.
+        samples: of the ball from well before the strike on, oldest first.
         frame: time between images [s].
+        contact_time: of the arm [s]; used only where the arm hid the ball while it began to move.
 
     Returns:
-        Time of the strike and its standard deviation [s], and how many moving samples it rests on.
+        Time of the strike and its standard deviation [s].
     """
+    clear = [s for s in samples if s.support > FULL] or samples
     noise = float(np.sqrt(np.trace(rest_covariance) / 2)) + 1e-4
-    distance = np.array([np.linalg.norm(s.position - rest) for s in samples])
-    moved = np.flatnonzero(distance > max(5 * noise, 0.0015))
-    if not len(moved):
-        return (samples[-1].time if samples else 0.0), frame, 0
-    first = int(moved[0])
-    path = _straight(rest, samples[first : first + _MOST])
-    last_still = samples[first - 1].time if first else samples[0].time - frame
-    earliest, latest = last_still - 0.5 * frame, samples[first].time
-    guess, spread = 0.5 * (last_still + latest), (latest - last_still) / np.sqrt(12) + 1e-3
+    moved = [k for k, s in enumerate(clear) if np.linalg.norm(s.position - rest) > max(5 * noise, 0.0015)]
+    if not moved:
+        return (clear[-1].time if clear else 0.0), frame
+    first = moved[0]
+    latest = clear[first].time
+    last_still = clear[first - 1].time if first else latest - frame
+    earliest = last_still - 0.5 * frame
+    guess, spread = 0.5 * (last_still + latest), float((latest - last_still) / np.sqrt(12) + 1e-3)
+    if latest - last_still > 1.6 * frame:  # hidden meanwhile: it may even have met a cushion
+        if contact_time is not None and earliest <= contact_time <= latest:
+            return contact_time, _ARM_SIGMA
+        return guess, spread
+    path = _straight(rest, clear[first : first + _MOST])
     if len(path) < 2:
-        return guess, float(spread), len(path)
+        return guess, spread
     s = np.array([float(np.linalg.norm(p.position - rest)) for p in path])
     sigma = np.array([np.sqrt(np.trace(p.covariance) / 2) + noise for p in path])
     t = np.array([p.time for p in path])
@@ -58,9 +69,9 @@ def strike_time(
         jacobian[-1, 2] = 1 / _DECELERATION_SIGMA
         x = x - np.linalg.lstsq(jacobian, model(x), rcond=None)[0]
     if not np.isfinite(x).all() or not earliest <= x[0] <= latest + 0.1 * frame:
-        return float(np.clip(x[0] if np.isfinite(x[0]) else guess, earliest, latest)), float(spread), len(path)
+        return float(np.clip(x[0] if np.isfinite(x[0]) else guess, earliest, latest)), spread
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
-    return float(x[0]), float(np.sqrt(covariance[0, 0]) + 2e-4), len(path)
+    return float(x[0]), float(np.sqrt(covariance[0, 0]) + 2e-4)
 
 
 def _straight(rest: np.ndarray, samples: list[Sample]) -> list[Sample]:

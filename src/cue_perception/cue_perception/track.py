@@ -16,7 +16,9 @@ WINDOW = 0.36
 _REST_SPEED = 0.005  # m/s
 _ACCELERATION = 3.0  # m/s^2, one sigma: sliding friction and swerve
 _HISTORY = 4096  # samples: two minutes at 30 a second
-_FULL = 0.8  # support from which on an outline counts as unobstructed
+_HIDDEN_SHIFT = 0.008  # m: whatever covers part of a ball can shift its measured centre by some of this
+FULL = 0.8
+"""Share of the outline from which on a ball counts as unobstructed."""
 
 
 class Sample(NamedTuple):
@@ -90,7 +92,7 @@ class Track:
         self.missed = self.missed_clear = 0
         self.entering_pocket = False
         self.visibility = Visibility.VISIBLE
-        if detection.support > _FULL:
+        if detection.support > FULL:
             self.colour = self.colour + 0.05 * (detection.colour - self.colour)
         if self.still:
             self._watch(sample, dt)
@@ -119,7 +121,7 @@ class Track:
         self.covariance = rest @ self.covariance @ rest.T + gain @ sample.covariance @ gain.T
 
     def _judge_rest(self, time: float) -> None:
-        recent = [s for s in self.history if time - s.time <= WINDOW + 1e-6] if len(self.history) > 4 else []
+        recent = [s for s in self.history if time - s.time <= WINDOW + 1e-6 and s.support > 0]
         if len(recent) < 5 or time - recent[0].time < 0.8 * WINDOW:
             return
         self.known = True
@@ -154,12 +156,12 @@ class Track:
         offset = sample.position - self.mean[:2]
         distance = float(np.linalg.norm(offset))
         jitter = self.jitter()
-        full = sample.support > _FULL
-        if distance > max(0.0012, 4.5 * jitter) * (1.0 if full else 2.5):
+        full = sample.support > FULL
+        if distance > (max(0.0012, 4.5 * jitter) if full else _HIDDEN_SHIFT):
             if self._away and float(self._away[-1] @ offset) <= 0:
                 self._away = []
             self._away.append(offset)
-            if (full and distance > max(0.0025, 8 * jitter)) or len(self._away) >= (2 if full else 4):
+            if (full and distance > max(0.0025, 8 * jitter)) or len(self._away) >= (2 if full else 3):
                 self._start(sample, dt)
             return
         self._away = []
