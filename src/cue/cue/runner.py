@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,8 @@ CONFIGURATION_ERROR = 2
 """Exit code of a process that can never start as it is configured: starting it again is no use."""
 STOP_GRACE = 3.0
 """How long a process may take to end after SIGTERM before it is killed [s]."""
+CLIENT_GRACE = 1.2
+"""The same for a process that the graph ends with; it is stopped before the others [s]."""
 LONGEST_DELAY = 30.0
 """Upper end of the respawn back-off [s]."""
 HEALTHY_AFTER = 60.0
@@ -71,6 +74,7 @@ class _Supervised(Watcher):
         self.not_before = 0.0
         self.started_at = 0.0
         self.pid = 0
+        self._running: Any = None
         self._on_end = on_end
         hooks: dict[str, Any] = {"after_spawn": (self._after_spawn, True), "after_reap": (self._after_reap, True)}
         super().__init__(
@@ -80,7 +84,7 @@ class _Supervised(Watcher):
             env={**os.environ, **process.environment},
             working_dir=os.getcwd(),
             stop_signal=signal.SIGTERM,  # SIGINT while Python still imports would print a traceback
-            graceful_timeout=STOP_GRACE,
+            graceful_timeout=CLIENT_GRACE if process.on_exit == "shutdown" else STOP_GRACE,
             respawn=True,
             singleton=True,
             hooks=hooks,
@@ -89,15 +93,20 @@ class _Supervised(Watcher):
     @gen.coroutine
     def spawn_processes(self) -> Any:
         """Spawn, unless the back-off has not passed."""
+        if self._running is not None:  # it ended after circus had reaped, and circus let go of it without a word
+            self._running.wait()
+            self._after_reap(self._running.returncode())
         if time.monotonic() >= self.not_before:
             yield super().spawn_processes()
 
     def _after_spawn(self, pid: int, **_: Any) -> bool:
         self.pid = pid
+        self._running = self.processes[pid]
         self.started_at = time.monotonic()
         return True
 
     def _after_reap(self, exit_code: int | None, **_: Any) -> None:
+        self._running = None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)  # what the process itself had started
         if self._status == "stopping":
@@ -168,8 +177,14 @@ class Runner:
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), _CHECK_PERIOD)
         finally:
+            # The client first, while its agent still lives: it cancels the session, so that the arm is held.
+            for watcher in watchers:
+                if watcher.process.on_exit == "shutdown":
+                    await watcher.stop()
             await arbiter.stop()
             self._view(tails, final=True)
+            if sys.stdout.isatty():
+                sys.stdout.write("\x1b[?25h")  # a progress display that was killed leaves the cursor hidden
         return self._exit_code
 
     def _log(self, process: Process) -> Path | None:

@@ -172,6 +172,18 @@ def test_a_process_that_does_not_listen_is_killed_in_time(start):
     assert launched.leftovers() == []
 
 
+def test_the_client_ends_before_the_others(start):
+    note = "open('ends', 'a').write(name + chr(10)); sys.exit(0)"
+    polite = POLITE.replace("sys.exit(0)", note)
+    launched = start(a=(polite, {}), client=(polite, CLIENT), deaf=(DEAF, CLIENT))
+    for name in ("a", "client", "deaf"):
+        launched.wait_start(name)
+    launched.process.send_signal(signal.SIGINT)
+    assert launched.finish(5.0)[0] == 0
+    assert (launched.folder / "ends").read_text().split() == ["client", "a"]
+    assert launched.leftovers() == []
+
+
 def test_the_processes_die_with_a_launcher_that_is_killed(start):
     launched = start(a=(POLITE, {}), b=(POLITE, {}))
     launched.wait_start("a")
