@@ -47,6 +47,9 @@ from cue_msgs.msg import BallStateArray, ShotExecution, TableInfo
 from cue_sim.robot import RobotConfig
 
 
+_SAME_TABLE = 3e-4  # m (and kg)
+
+
 @dataclass(frozen=True)
 class ArmConfig:
     """What the node is told; strokes are shaped by :class:`StrokeSettings`."""
@@ -154,6 +157,12 @@ def _trajectory_to_msg(trajectory: JointTrajectory, joints: tuple[str, ...]) -> 
     return JointTrajectoryMsg(joint_names=list(joints), points=points)
 
 
+def _alike(a: TableModel, b: TableModel) -> bool:
+    """Tell whether a refined table differs by too little to plan anew for it."""
+    lengths = [name for name, value in a.to_dict().items() if isinstance(value, float)]
+    return all(abs(getattr(a, name) - getattr(b, name)) < _SAME_TABLE for name in lengths)
+
+
 class ArmNode(Node):
     """Converts, lets a :class:`Player` play, and publishes."""
 
@@ -218,7 +227,7 @@ class ArmNode(Node):
     def _on_table(self, msg: TableInfo) -> None:
         try:
             table = table_from_msg(msg)
-            if table == self._table:
+            if self._table is not None and _alike(table, self._table):
                 return
             self._player.set_backend(MinkBackend(self._robot, table, self._settings), table)
             self._table = table

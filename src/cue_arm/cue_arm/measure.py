@@ -11,6 +11,7 @@ from cue_arm.chain import SerialChain
 from cue_core.shots import Stroke
 
 _FINE_STEP = 1e-4  # s: the splines between joint states are searched this densely around the contact
+_CONTACT_SLACK = 5e-4  # s: a state this close to the contact may be disturbed by it already
 _SPEED_FLOOR = 0.002  # share: what remains unknown of the speed however smooth the motion (encoders, link lengths)
 _ANGLE_FLOOR = 5e-4  # rad: the same for the azimuth
 
@@ -37,14 +38,13 @@ class _Spline:
         self._t, self._q = record.times, record.positions
         self._v = np.gradient(self._q, self._t, axis=0) if record.velocities is None else record.velocities
 
-    def at(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and velocities (m, joints) at times (m,)."""
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """Return positions (m, joints) at times (m,)."""
         i = np.clip(np.searchsorted(self._t, times, side="right") - 1, 0, len(self._t) - 2)
         span = (self._t[i + 1] - self._t[i])[:, None]
         x = (times - self._t[i])[:, None] / span
         a, b, da, db = self._q[i], self._q[i + 1], span * self._v[i], span * self._v[i + 1]
-        square, cube = 3 * (b - a) - 2 * da - db, 2 * (a - b) + da + db
-        return a + x * (da + x * (square + x * cube)), (da + x * (2 * square + 3 * x * cube)) / span
+        return a + x * (da + x * (3 * (b - a) - 2 * da - db + x * (2 * (a - b) + da + db)))
 
 
 def measure_stroke(
@@ -60,7 +60,7 @@ def measure_stroke(
     Contact is when the tip's sphere first touches the resting ball while moving forward.
 
     Args:
-        record: joint states around the stroke; those after the contact are not used beyond the sample that follows it.
+        record: joint states around the stroke; those after the contact only tell that there was one.
         chain: the arm's kinematics.
         ball: (2,) cue ball centre [m].
         ball_radius: [m].
@@ -69,21 +69,26 @@ def measure_stroke(
     """
     if len(record.times) < 3:
         return None
-    spline = _Spline(record)
-    contact = _contact_time(
-        record, spline, chain, np.array([*ball, ball_radius]), ball_radius + tip_radius, tip_radius, after
-    )
-    if contact is None:
+    centre, reach = np.array([*ball, ball_radius]), ball_radius + tip_radius
+    met = _contact_time(record, chain, centre, reach, tip_radius, after)
+    if met is None:
         return None
-    tip, velocity, rotation = _tip(spline, chain, np.array([contact]))
-    speed, forward = float(np.linalg.norm(velocity[0])), velocity[0] / np.linalg.norm(velocity[0])
+    # The ball slows the arm: only what was measured before it tells the speed that it was struck with. The tip moves
+    # evenly there, so the last state before the contact is carried on to it.
+    last = max(int(np.searchsorted(record.times, met - _CONTACT_SLACK, side="right")) - 1, 0)
+    q, qd = record.positions[last], _velocity(record, last)
+    tip, rotation = (column[0] for column in chain.forward(q))
+    velocity = chain.jacobian(q)[0, :3] @ qd
+    speed, forward = float(np.linalg.norm(velocity)), velocity / np.linalg.norm(velocity)
+    sphere = tip - tip_radius * rotation[:, 0] - centre
+    along, square = float(sphere @ forward), float(sphere @ sphere)
+    way = -along - math.sqrt(max(along**2 - square + reach**2, 0.0))  # until the spheres touch
+    offset = (sphere + way * forward) / reach
     azimuth = math.atan2(forward[1], forward[0])
     elevation = math.asin(float(np.clip(-forward[2], -1.0, 1.0)))
     left = np.array([-math.sin(azimuth), math.cos(azimuth), 0.0])
     up = np.cross(forward, left)
-    centre = tip[0] - tip_radius * rotation[0, :, 0]
-    offset = (centre - np.array([*ball, ball_radius])) / (ball_radius + tip_radius)
-    speed_spread, azimuth_spread = _spread(record, chain, contact, speed)
+    speed_spread, azimuth_spread = _spread(record, chain, last, velocity)
     return Stroke(
         tip_speed=speed,
         azimuth=azimuth,
@@ -92,16 +97,19 @@ def measure_stroke(
         elevation=max(elevation, 0.0),
         side_offset=float(offset @ left),
         vertical_offset=float(offset @ up),
-        contact_time=contact,
+        contact_time=float(record.times[last]) + way / speed,
     )
 
 
-def _tip(spline: _Spline, chain: SerialChain, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the tip's position [m], velocity [m/s] (m, 3) and rotation (m, 3, 3) at times (m,)."""
-    q, qd = spline.at(times)
-    position, rotation = chain.forward(q)
-    velocity = (chain.jacobian(q)[:, :3] @ qd[..., None])[..., 0]
-    return position, velocity, rotation
+def _velocity(record: JointRecord, index: int) -> np.ndarray:
+    """Return joint velocities (joints,) [rad/s] of a state, from it and those before where the driver sends none."""
+    if record.velocities is not None:
+        return np.asarray(record.velocities[index])
+    first = max(index - 2, 0)
+    if index - first < 2:
+        return (record.positions[first + 1] - record.positions[first]) / (record.times[first + 1] - record.times[first])
+    rows = np.gradient(record.positions[first : index + 1], record.times[first : index + 1], axis=0, edge_order=2)
+    return np.asarray(rows[-1])
 
 
 def _gap(tip: np.ndarray, rotation: np.ndarray, centre: np.ndarray, reach: float, tip_radius: float) -> np.ndarray:
@@ -111,19 +119,18 @@ def _gap(tip: np.ndarray, rotation: np.ndarray, centre: np.ndarray, reach: float
 
 def _contact_time(
     record: JointRecord,
-    spline: _Spline,
     chain: SerialChain,
     centre: np.ndarray,
     reach: float,
     tip_radius: float,
     after: float,
 ) -> float | None:
-    """Return when the gap between the tip's sphere and the resting ball first closes [s], or None."""
+    """Return about when the gap between the tip's sphere and the resting ball first closes [s], or None."""
     usable = np.flatnonzero(record.times >= after)
     if len(usable) < 2:
         return None
-    rows = record.positions[usable]
-    tip, rotation = chain.forward(rows)
+    spline = _Spline(record)
+    tip, rotation = chain.forward(record.positions[usable])
     gap = _gap(tip, rotation, centre, reach, tip_radius)
     if gap[0] <= 0.0:
         return None
@@ -132,26 +139,21 @@ def _contact_time(
     for i in near:
         start, end = record.times[usable[i]], record.times[usable[i] + 1]
         times = np.linspace(start, end, max(int((end - start) / _FINE_STEP), 2) + 1)
-        fine_tip, _, turn = _tip(spline, chain, times)
-        fine = _gap(fine_tip, turn, centre, reach, tip_radius)
-        closed = np.flatnonzero(fine <= 0.0)
-        if len(closed) == 0:
-            continue
-        j = int(closed[0])
-        if j == 0:
-            return float(times[0])
-        return float(times[j - 1] + (times[j] - times[j - 1]) * fine[j - 1] / (fine[j - 1] - fine[j]))
+        fine_tip, turn = chain.forward(spline.at(times))
+        closed = np.flatnonzero(_gap(fine_tip, turn, centre, reach, tip_radius) <= 0.0)
+        if len(closed):
+            return float(times[closed[0]])
     return None
 
 
-def _spread(record: JointRecord, chain: SerialChain, contact: float, speed: float) -> tuple[float, float]:
-    """Return how much speed [m/s] and azimuth [rad] differ between the velocities sent and those of the positions."""
-    if record.velocities is None:
+def _spread(record: JointRecord, chain: SerialChain, last: int, velocity: np.ndarray) -> tuple[float, float]:
+    """Return how far speed [m/s] and azimuth [rad] of (3,) [m/s] are from what the last positions say."""
+    speed = float(np.linalg.norm(velocity))
+    if record.velocities is None or last < 1:
         return 0.01 * speed, 2 * _ANGLE_FLOOR
-    i = int(np.clip(np.searchsorted(record.times, contact), 1, len(record.times) - 1))
-    tip, _ = chain.forward(record.positions[[i - 1, i]])
-    difference = (tip[1] - tip[0]) / (record.times[i] - record.times[i - 1])
-    qd = 0.5 * (record.velocities[i - 1] + record.velocities[i])
-    sent = chain.jacobian(0.5 * (record.positions[i - 1] + record.positions[i])[None])[0, :3] @ qd
+    tip, _ = chain.forward(record.positions[[last - 1, last]])
+    difference = (tip[1] - tip[0]) / (record.times[last] - record.times[last - 1])
+    middle = 0.5 * (record.positions[last - 1] + record.positions[last])
+    sent = chain.jacobian(middle)[0, :3] @ (0.5 * (record.velocities[last - 1] + record.velocities[last]))
     turn = math.remainder(math.atan2(difference[1], difference[0]) - math.atan2(sent[1], sent[0]), 2 * math.pi)
-    return abs(float(np.linalg.norm(difference) - np.linalg.norm(sent))) / 2, abs(turn) / 2
+    return abs(float(np.linalg.norm(difference) - np.linalg.norm(sent))), abs(turn)
