@@ -317,7 +317,7 @@ class _Run:
             point = polish.scatter(point, self._rng, stage.draws)
         point, _, replayed = polish.run(point, active, stage.polish)
         for _ in range(_SECOND_LOOKS if stage.draws else 0):
-            kept = np.flatnonzero(~polish.unexplained(replayed))
+            kept = np.flatnonzero(~polish.unexplained(replayed)).tolist()
             if len(kept) == len(parts) or len(kept) < _FEWEST_LEADERS or self._budget.left() < _FEWEST_LEFT:
                 break
             leaders = [parts[i] for i in kept]
@@ -336,7 +336,8 @@ class _Run:
             moved[active] = reduced
             return moved
 
-        generations = min(stage.generations, self._budget.left() // (2 * self._config.population * len(parts)))
+        population = min(self._config.population, 4 + 2 * int(active.sum()))
+        generations = min(stage.generations, self._budget.left() // (2 * population * len(parts)))
         if generations < 1:
             return unit
         found = cma_search(
@@ -344,7 +345,7 @@ class _Run:
             unit[active],
             stage.step,
             generations,
-            self._config.population,
+            population,
             self._rng,
             self._budget,
         )

@@ -52,7 +52,8 @@ class Point:
 
 def _trial(shot: ShotData, values: np.ndarray, nuisance: np.ndarray) -> Trial:
     offsets = nuisance[_STROKE:].reshape(-1, 2)
-    return Trial(shot, values, *map(float, nuisance[:_STROKE]), offsets if offsets.any() else None)
+    turn, gain, shift = map(float, nuisance[:_STROKE])
+    return Trial(shot, values, turn, gain, shift, offsets if offsets.any() else None)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Polish:
         """
         base = self._replayer.run(point.trials(self._space, self._shots))
         values, found = self._space.values(point.unit), list(point.nuisance)
-        for i in np.flatnonzero(self.unexplained(base)):
+        for i in np.flatnonzero(self.unexplained(base)).tolist():
             shot, result = self._shots[i], base[i]
             if self._replayer.budget.left() < draws:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,11 @@ def cma_search(
         rng: the only source of chance.
         budget: told of the best cost.
     """
+    if len(start) == 1:  # pycma does not work in one dimension: add one that nothing depends on
+        padded = cma_search(
+            lambda points: cost([p[:1] for p in points]), np.r_[start, 0.5], step, generations, population, rng, budget
+        )
+        return replace(padded, unit=padded.unit[:1], mean=padded.mean[:1])
     import cma  # slow to import, needed by a fit only
 
     state = np.random.get_state()  # pycma touches the global stream

@@ -1,0 +1,171 @@
+"""Fits of the closed-form fake: what it says of parameters, failures, luck and budgets."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
+from cue_identify.errors import FitCode, FitError
+from cue_identify.fit import FitConfig, FitRequest, Fitter
+from cue_identify.store import EstimateStore
+
+ORDER = list(PARAMETERS)
+STRAIGHT = ("sliding_friction", "rolling_friction", "tip_restitution")
+
+
+def truth(**changes):
+    values = nominal_values()
+    for name, value in changes.items():
+        values[ORDER.index(name)] = value
+    return values
+
+
+HIDDEN = truth(sliding_friction=0.29, rolling_friction=0.0065, tip_restitution=0.52)
+
+
+def fit(simulator, records, request=None, present=None, threads=1, **more):
+    return Fitter(simulator, FitConfig(threads=threads)).fit(records, request or FitRequest(), present, **more)
+
+
+@pytest.fixture
+def records(fake_simulator, make_straight_records):
+    return make_straight_records(fake_simulator(), HIDDEN, 6)
+
+
+@pytest.fixture
+def outcome(fake_simulator, records):
+    return fit(fake_simulator(), records)
+
+
+def test_straight_rolls_give_back_their_parameters_and_nothing_of_cushions(outcome):
+    """FAULTS S01: what the shots say nothing about is told, and stays at its start."""
+    estimate = outcome.estimate
+    for name in STRAIGHT:
+        i = ORDER.index(name)
+        assert estimate.identifiable[i], name
+        assert abs(estimate.values[i] - HIDDEN[i]) < max(4 * estimate.stddevs[i], 0.02 * HIDDEN[i]), name
+    for name in ("cushion_restitution", "cushion_friction", "ball_restitution", "ball_friction"):
+        i = ORDER.index(name)
+        assert not estimate.identifiable[i] and not estimate.frozen[i], name
+        assert estimate.values[i] == pytest.approx(PARAMETERS[name].nominal, abs=1e-6)
+        assert estimate.stddevs[i] > 0.25 * (PARAMETERS[name].maximum - PARAMETERS[name].minimum)
+    assert estimate.frozen[ORDER.index("tilt_x")] and estimate.stddevs[ORDER.index("tilt_x")] == 0
+    assert outcome.promoted and outcome.faults == 0 and set(estimate.shot_ids) == {f"shot-{i}" for i in range(6)}
+
+
+def test_both_costs_of_the_winner_are_told(outcome):
+    """FAULTS C05."""
+    assert np.isfinite(outcome.sampled_cost)
+    assert outcome.rescored_cost < 0.5 < outcome.start_cost
+    assert outcome.history[0]["stage"] == "first contact"
+    assert {"promoted", "reason", "sampled_cost", "rescored_cost", "history", "seed"} <= outcome.details().keys()
+
+
+def test_a_true_value_beyond_the_bounds_is_flagged(fake_simulator, make_straight_records):
+    records = make_straight_records(fake_simulator(), truth(rolling_friction=0.05), 4)
+    estimate = fit(fake_simulator(), records, FitRequest(parameters=STRAIGHT)).estimate
+    assert estimate.at_bound[ORDER.index("rolling_friction")]
+
+
+def test_a_twin_that_ignores_its_parameters_gives_no_information(fake_simulator, records):
+    """FAULTS C02, M06: a flat objective is no answer, and costs next to nothing."""
+    deaf = fake_simulator(deaf=True)
+    with pytest.raises(FitError) as caught:
+        fit(deaf, records)
+    assert caught.value.code is FitCode.NO_INFORMATION and deaf.simulated < 100
+
+
+def test_parameters_without_effect_give_no_information(fake_simulator, records):
+    with pytest.raises(FitError, match="cushion_friction") as caught:
+        fit(fake_simulator(), records, FitRequest(parameters=("cushion_friction",)))
+    assert caught.value.code is FitCode.NO_INFORMATION
+
+
+def test_failed_samples_score_worst_and_are_counted(fake_simulator, records):
+    """FAULTS M08: half of the range fails; the fit finds its way and says how often."""
+    broken = fake_simulator(
+        faulty=lambda values: "not finite" if values[ORDER.index("tip_restitution")] > 0.75 else None
+    )
+    outcome = fit(broken, records)
+    assert outcome.faults > 0
+    assert outcome.estimate.values[ORDER.index("tip_restitution")] == pytest.approx(0.52, abs=0.03)
+
+
+def test_a_twin_that_always_fails_is_told(fake_simulator, records):
+    with pytest.raises(FitError, match="not finite") as caught:
+        fit(fake_simulator(faulty=lambda values: "not finite"), records)
+    assert caught.value.code is FitCode.TWIN_FAULT
+
+
+def test_unknown_parameters_are_refused(fake_simulator, records):
+    with pytest.raises(FitError, match="rolling_friction") as caught:
+        fit(fake_simulator(), records, FitRequest(parameters=("slime",)))
+    assert caught.value.code is FitCode.UNKNOWN_PARAMETER
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_seed_gives_one_answer(fake_simulator, records, seed):
+    """FAULTS C03."""
+    request = FitRequest(seed=seed, parameters=STRAIGHT)
+    first, second = fit(fake_simulator(), records, request), fit(fake_simulator(), records, request, threads=8)
+    np.testing.assert_array_equal(first.estimate.values, second.estimate.values)
+    np.testing.assert_array_equal(first.estimate.covariance, second.estimate.covariance)
+    assert (first.evaluations, first.reason) == (second.evaluations, second.reason)
+
+
+def test_the_budget_is_kept_and_counted(fake_simulator, records):
+    simulator = fake_simulator()
+    outcome = fit(simulator, records, FitRequest(evaluations=1000))
+    assert outcome.evaluations == simulator.simulated < 1500
+
+
+def test_a_fit_stops_when_asked_and_tells_how_far_it_got(fake_simulator, records):
+    told = []
+
+    def stop():
+        return FitError(FitCode.CANCELED, "canceled") if told and told[-1].evaluations > 300 else None
+
+    with pytest.raises(FitError) as caught:
+        fit(fake_simulator(), records, stop=stop, report=told.append)
+    assert caught.value.code is FitCode.CANCELED
+    assert told[-1].evaluations < 400 and told[-1].stage and told[-1].seconds_left > 0
+
+
+def test_a_refit_starts_from_the_promoted_estimate_and_is_cheaper(fake_simulator, make_straight_records, outcome):
+    simulator = fake_simulator()
+    more = make_straight_records(simulator, HIDDEN, 8)
+    again = fit(simulator, more, present=replace(outcome.estimate, revision=1))
+    assert again.promoted and "revision 1" in again.reason
+    assert again.evaluations < outcome.evaluations
+    np.testing.assert_allclose(again.estimate.values, HIDDEN, rtol=0.05, atol=2e-3)
+
+
+def test_a_worse_fit_is_not_promoted(fake_simulator, make_straight_records, records):
+    """FAULTS S03: the judges come from another table than the shots that are fitted."""
+    other = [
+        replace(r, shot_id=f"other-{i}", index=50 + i)
+        for i, r in enumerate(make_straight_records(fake_simulator(), nominal_values(), 3, seed=9))
+    ]
+    judges = tuple(r.shot_id for r in other)
+    outcome = fit(fake_simulator(), [*records, *other], FitRequest(held_out_shot_ids=judges))
+    assert not outcome.promoted and outcome.reason.startswith("not promoted")
+    assert not set(judges) & set(outcome.estimate.shot_ids)
+    assert outcome.estimate.held_out_error > 0.02
+
+
+def test_a_store_numbers_estimates_and_remembers_the_promoted_one(tmp_path, outcome):
+    store = EstimateStore(tmp_path)
+    assert store.present.revision == 0 and not (tmp_path / "estimates.jsonl").exists()
+    assert store.add(outcome).revision == 1
+    assert store.add(replace(outcome, promoted=False)).revision == 2
+    again = EstimateStore(tmp_path)
+    assert again.present.revision == 1
+    np.testing.assert_array_equal(again.present.values, outcome.estimate.values)
+    assert again.add(outcome).revision == 3
+
+
+def test_a_store_without_a_folder_keeps_the_session_in_memory(outcome):
+    store = EstimateStore("")
+    assert store.add(outcome).revision == store.present.revision == 1
+    assert ParameterEstimate.nominal().revision == 0
