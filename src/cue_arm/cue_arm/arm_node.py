@@ -46,7 +46,6 @@ from cue_msgs.action import ExecuteShot
 from cue_msgs.msg import BallStateArray, ShotExecution, TableInfo
 from cue_sim.robot import RobotConfig
 
-
 _SAME_TABLE = 3e-4  # m (and kg)
 
 
