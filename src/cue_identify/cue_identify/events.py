@@ -24,16 +24,13 @@ def contact_times(record: ShotRecord) -> np.ndarray:
         if len(track.time) < 5:
             continue
         gap = max(gap, float(np.median(np.diff(track.time))))
-        first = 0
+        start = before.get(track.ball_id, track.position[0])
+        gone = np.flatnonzero(np.linalg.norm(track.position - start, axis=1) > _ONSET)
+        if not len(gone):
+            continue
+        first = int(gone[0])  # what sets the cue ball off is the strike, no contact
         if track.ball_id != 0:
-            start = before.get(track.ball_id, track.position[0])
-            gone = np.flatnonzero(np.linalg.norm(track.position - start, axis=1) > _ONSET)
-            if not len(gone):
-                continue
-            first = int(gone[0])
             found.append(float(track.time[max(first - 1, 0)]))
-        else:
-            first = int(np.searchsorted(track.time, 0.0))
         found.extend(_kinks(track, first))
     return _merge(np.sort(np.array(found)), 1.5 * gap)
 

@@ -19,7 +19,10 @@ _SIGMA_FLOOR = 3e-4  # [m] no tracker of a whole table is better, whatever it sa
 _SIGMA_CEILING = 0.01  # [m]
 _REST_FLOOR = 1e-4  # [m] the same for a ball that rests and was averaged over many images
 _STILL_SAMPLES = 4  # for a ball that stays: enough to make a predicted hit costly
-_AZIMUTH_FLOOR = 1e-3  # [rad] a measured stroke is never better
+_AZIMUTH_FLOOR = 3e-3  # [rad] a tip that meets the ball off its centre turns it, unseen by the joints
+_LARGEST_TURN = 8.0  # [prior standard deviations] more is a track of something else
+_BACKTRACK = 8  # samples from which the way back to the strike is told
+_DECELERATION = (0.1, 3.5)  # [m/s^2] of a ball just struck: rolling at least, sliding on a rough cloth at most
 _TIME_FLOOR = 2e-3  # [s] the same for the strike time
 
 
@@ -34,10 +37,10 @@ class ShotData:
         turn: of the cue ball's observed direction before its first contact against the stroke's azimuth [rad]; it
             stems from the tip's offset, which no joint state shows.
         turn_prior: its standard deviation before anything is observed [rad].
-        strike_stddev: of the record's strike time [s].
+        strike_stddev: of the strike time, the zero of the sample times [s].
         movers: ids of the k balls seen to move.
         mover_stddev: (k,) of their positions before the shot, along one axis [m].
-        times: (T,) distinct sample times after the record's strike time, increasing [s].
+        times: (T,) distinct sample times after the strike, increasing [s].
         time_index: (m,) row of ``times`` of each sample.
         ball_id: (m,) of each sample.
         observed: (m, 2) [m].
@@ -135,15 +138,17 @@ def observe(record: ShotRecord, direction: float) -> ShotData:
     first = contacts[0] if len(contacts) else np.inf
     free = (ball_id == CUE_BALL) & (time <= first + 1e-9)
     start = next(ball.position for ball in balls if ball.ball_id == CUE_BALL)
+    late, strike_stddev = _strike_time(start, time[free], observed[free], max(record.strike_time_stddev, _TIME_FLOOR))
+    time, times, contacts = time - late, times - late, contacts - late
     prior = max(stroke.azimuth_stddev, _AZIMUTH_FLOOR)
     towards = _line_direction(start, observed[free], covariance[free], direction, prior)
     return ShotData(
         record=record,
         balls=balls,
         stroke=stroke,
-        turn=towards - direction,
+        turn=float(np.clip(towards - direction, -_LARGEST_TURN * prior, _LARGEST_TURN * prior)),
         turn_prior=prior,
-        strike_stddev=max(record.strike_time_stddev, _TIME_FLOOR),
+        strike_stddev=strike_stddev,
         movers=tuple(track.ball_id for track in tracks),
         mover_stddev=np.array(
             [_rest_stddev(ball) for track in tracks for ball in balls if ball.ball_id == track.ball_id]
@@ -172,9 +177,9 @@ def _samples(
         covariance.append(c)
 
     for track in tracks:
-        after = track.time > 0
+        after = (track.time > 0) & np.isfinite(track.covariance).all(axis=(1, 2))
         add(track.ball_id, track.time[after], track.position[after], track.covariance[after])
-    end = max(float(track.time[-1]) for track in tracks)
+    end = max((float(track.time[-1]) for track in tracks), default=0.0)
     rest = observed_rest(record)
     tracked = {track.ball_id for track in tracks}
     for ball in balls:
@@ -209,6 +214,36 @@ def _line_direction(
     weight = np.sum(reach[far] ** 2 / variance[far])
     moment = np.sum(reach[far] * ((points - start) @ across)[far] / variance[far])
     return prior + float(moment / (weight + 1.0 / prior_stddev**2))
+
+
+def _strike_time(start: np.ndarray, time: np.ndarray, points: np.ndarray, stddev: float) -> tuple[float, float]:
+    """Return how much later than the record says the strike was, and its standard deviation [s].
+
+    The record is believed unless the cue ball's way back to its place of rest contradicts it clearly: an arm may hide
+    the ball until long after the strike.
+
+    Args:
+        start: (2,) rest position of the cue ball [m].
+        time: (k,) of its samples before the first contact, by the record [s].
+        points: (k, 2) [m].
+        stddev: of the record's strike time [s].
+    """
+    reach = np.linalg.norm(points - start, axis=1)
+    moving = np.flatnonzero(reach > 0.01)[:_BACKTRACK]
+    if len(moving) < 4:
+        return 0.0, stddev
+    t, d = time[moving], reach[moving]
+    ends = []
+    for deceleration in (_DECELERATION[0], *_DECELERATION):
+        slope, level = np.polyfit(t - t[0], d + 0.5 * deceleration * (t - t[0]) ** 2, 1)
+        root = slope**2 + 2 * deceleration * level  # squared speed at the strike
+        if slope <= 0 or root < 0:
+            return 0.0, stddev
+        ends.append(t[0] - 2 * level / (slope + math.sqrt(root)))
+    late, spread = float(np.mean(ends[1:])), 0.5 * float(np.ptp(ends)) + 0.003
+    if abs(late) <= 4 * math.hypot(stddev, spread):
+        return 0.0, stddev
+    return late, spread
 
 
 def _alike(

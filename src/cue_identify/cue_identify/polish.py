@@ -22,6 +22,7 @@ _TURN, _GAIN, _SHIFT, _STROKE = 0, 1, 2, 3  # nuisances of the stroke, how many;
 _STEPS = {_TURN: 2e-4, _GAIN: 1e-3}  # [rad], [-]; the shift needs no difference
 _PLACE_STEP = 5e-5  # [m]
 _DAMPINGS = (0.1, 1.0, 10.0)  # tried side by side, relative to the present one
+_LARGEST_GAIN = 0.3  # [-]
 _BADLY = 0.15  # [-] share of outlying samples from which a shot counts as badly explained
 _PRIOR_PRECISION = 1.0  # one standard deviation = the whole range: decides where nothing else does
 
@@ -273,6 +274,8 @@ class Polish:
         ends = np.cumsum([len(n) for n in point.nuisance])[:-1]
         moves = np.split(step[d:], ends)
         nuisance = tuple(n + m for n, m in zip(point.nuisance, moves, strict=True))
+        for n in nuisance:
+            n[_GAIN] = np.clip(n[_GAIN], -_LARGEST_GAIN, _LARGEST_GAIN)  # a stroke backwards is none
         return Point(np.clip(unit, 0.0, 1.0), nuisance)
 
 
@@ -286,4 +289,4 @@ def _agree(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def _gain_prior(shot: ShotData) -> float:
     """Return the relative standard deviation of a shot's tip speed; never exactly zero."""
-    return max(shot.stroke.tip_speed_stddev / shot.stroke.tip_speed, 1e-3)
+    return max(shot.stroke.tip_speed_stddev / shot.stroke.tip_speed, 3e-3)

@@ -70,5 +70,5 @@ def robust_cost(shot: ShotData, replayed: Replayed, scale: float) -> tuple[float
 
 def typical_sigma(shots: Sequence[ShotData]) -> float:
     """Return the median standard deviation of all samples [m]."""
-    area = np.concatenate([np.linalg.det(shot.whitener) for shot in shots])
+    area = np.abs(np.concatenate([np.linalg.det(shot.whitener) for shot in shots]))
     return float(np.median(1.0 / np.sqrt(area)))
