@@ -61,13 +61,13 @@ class Detector:
         centre = np.zeros((1, 2))
         scale = np.linalg.norm(camera.jacobian(centre, radius)[0], axis=0).mean()
         self.radius_px = float(scale * radius)
-        size = 2 * int(round(0.16 * self.radius_px)) + 1
+        size = 2 * round(0.16 * self.radius_px) + 1
         self._opening = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (max(size, 3), max(size, 3)))
         self._learn_cloth(image)
         angle = 2 * np.pi * np.arange(12) / 12
         rings = [np.column_stack([np.cos(angle), np.sin(angle)]) * r for r in (0.2, 0.45, 0.7)]
         self._disc = np.concatenate([np.zeros((1, 2)), *rings])
-        self._mask = np.zeros(self._bed.shape, np.uint8)
+        self._mask: np.ndarray = np.zeros(self._bed.shape, np.uint8)
 
     def _bed_mask(self) -> np.ndarray:
         """Return 255 where the bed is seen inside the noses and outside the pockets (region of interest)."""
@@ -135,15 +135,16 @@ class Detector:
         cv2.subtract(turned, self._cloth, dst=turned)
         along, second, third = cv2.split(turned)
         across = cv2.magnitude(second, third)
-        mask = cv2.compare(across, self._across, cv2.CMP_GT)
-        cv2.bitwise_or(mask, cv2.compare(along, self._brighter, cv2.CMP_GT), dst=mask)
-        cv2.bitwise_or(mask, cv2.compare(along, -self._darker, cv2.CMP_LT), dst=mask)
+        _, mask = cv2.threshold(across, self._across, 255, cv2.THRESH_BINARY)
+        _, brighter = cv2.threshold(along, self._brighter, 255, cv2.THRESH_BINARY)
+        _, darker = cv2.threshold(along, -self._darker, 255, cv2.THRESH_BINARY_INV)
+        mask = cv2.max(cv2.max(mask, brighter), darker).astype(np.uint8)
         cv2.bitwise_and(mask, self._bed, dst=mask)
         self._mask = mask
         return mask
 
     def cover(self, positions: np.ndarray) -> np.ndarray:
-        """Return the share (n,) of the disc of a ball at positions (n, 2) [m] that hides the cloth in the newest image."""
+        """Return how much (n,) of the disc of a ball at (n, 2) [m] hides the cloth in the newest image, 0..1."""
         if len(positions) == 0:
             return np.zeros(0)
         pixels = self._disc_pixels(positions) - self._origin
@@ -201,7 +202,7 @@ class Detector:
         return inside
 
     def _seeds(self, mask: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return where balls may be: seeds (n, 2) [m], and the middles of patches that a moving ball may have made [m]."""
+        """Return where balls may be: seeds (n, 2) [m], and middles of patches that moving balls may have made [m]."""
         _, labels, stats, centres = cv2.connectedComponentsWithStats(mask, connectivity=4)
         ball = np.pi * self.radius_px**2
         single, pixels = [], []
@@ -218,7 +219,8 @@ class Detector:
                 continue
             patch = np.zeros((h + 2, w + 2), np.uint8)
             patch[1:-1, 1:-1] = labels[y : y + h, x : x + w] == k
-            pixels += [p + [x - 1, y - 1] for p in self._split(patch)]
+            corner = np.array([x - 1, y - 1], float)
+            pixels += [corner + p for p in self._split(patch)]
             if 0.8 * ball < area < 3 * ball and area > 0.62 * w * h:
                 single.append(centres[k])
         if not pixels:
@@ -231,7 +233,7 @@ class Detector:
     def _split(self, patch: np.ndarray) -> list[np.ndarray]:
         """Return the likely ball centres [px] in a patch of several balls, or of balls and an arm."""
         distance = cv2.distanceTransform(patch, cv2.DIST_L2, 5)
-        reach = max(int(round(0.55 * self.radius_px)), 1)
+        reach = max(round(0.55 * self.radius_px), 1)
         peaks = distance >= cv2.dilate(distance, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)) - 1e-6
         v, u = np.nonzero(peaks & (distance > 0.55 * self.radius_px) & (distance < 1.6 * self.radius_px))
         order = np.argsort(-distance[v, u], kind="stable")

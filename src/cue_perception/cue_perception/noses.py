@@ -17,7 +17,7 @@ from cue_perception.camera import Camera, Intrinsics
 def sample(image: np.ndarray, pixels: np.ndarray) -> np.ndarray:
     """Return the bilinear colours (..., c) of a float32 or uint8 image at pixels (..., 2)."""
     flat = pixels.astype(np.float32).reshape(-1, 1, 2)
-    values = cv2.remap(image, flat, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    values = cv2.remap(image, flat[..., 0], flat[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return values.reshape(*pixels.shape[:-1], -1)
 
 
@@ -26,7 +26,7 @@ def nose_candidates(
 ) -> list[list[tuple[float, float]]]:
     """Return, per side of the cloth's outline, where edges run along that side.
 
-    The outline is taken as a rectangle seen in perspective, so that whatever runs along a side in the world runs along it here.
+    The outline is taken as a rectangle seen in perspective: what runs along a side in the world runs along it here.
 
     Args:
         image: (h, w, 3) Lab float32, as taken (with distortion).
@@ -71,7 +71,7 @@ _WIDE = 2.5
 
 
 _SHADE = 0.45
-"""Lightness of the face below a nose, of the bed's; how dark and how deep the strip is tell apart badly, so this helps."""
+"""Lightness of the face below a nose, of the bed's: how dark and how deep the strip is, profiles hardly tell apart."""
 _TRUST = 0.3
 """Weight of what is usual against what the profiles say."""
 
@@ -87,7 +87,7 @@ class NoseEdges:
         steps: (k,) places of the profile along the normal [px].
         profile: (k, 3) typical Lab colour across the nose, from the cushion's top to the bed.
         peak: where the profile changes fastest near the nose [px].
-        depth_shift: how far a point moves along the normal per metre below the nose [px/m]; below zero the nose hides it.
+        depth_shift: how far a point moves along the normal per metre below the nose [px/m]; < 0: the nose hides it.
     """
 
     points: np.ndarray
@@ -175,9 +175,10 @@ def _vertex(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarr
 def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
     """Return by how much each cushion's peak lies off its nose [px].
 
-    Seen from the bed's side, a nose shows a strip of shaded face below it. A strip narrower than the blur shifts the edge without
-    showing up as one of its own. All cushions share the shade, the depth to which it is seen, and the blur; how wide the strip is
-    follows from the direction of view. So one model of top, strip and bed, fitted to all profiles, tells them apart.
+    Seen from the bed's side, a nose shows a strip of shaded face below it. A strip narrower than the blur shifts the
+    edge without showing up as one of its own. All cushions share the shade, the depth to which it is seen, and the
+    blur; how wide the strip is follows from the direction of view. So one model of top, strip and bed, fitted to all
+    profiles, tells them apart.
     """
     bias = np.zeros(len(edges))
     chosen = [i for i, e in enumerate(edges) if nose_height * e.depth_shift < _BED - 2]

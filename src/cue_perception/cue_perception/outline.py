@@ -90,7 +90,7 @@ def fit_outlines(
     covariance = np.linalg.inv(shape)[:, :2, :2]
     inverse = np.linalg.inv(jacobian)
     covariance = covariance + _FLOOR**2 * inverse @ np.swapaxes(inverse, 1, 2)
-    # What hides part of a ball draws edges of its own: a centre from part of an outline may be off by some tenths of a radius.
+    # What hides part of a ball draws edges of its own: such a centre may be off by some tenths of a radius.
     hidden = 0.2 * radius * np.clip(0.85 - count / _RAYS, 0, 1)
     covariance = covariance + (hidden**2)[:, None, None] * np.eye(2)
     contrast = np.sum(np.where(used, step, 0.0), axis=1) / np.maximum(count, 1)
@@ -100,9 +100,9 @@ def fit_outlines(
 def _edges(
     image: np.ndarray, pixels: np.ndarray, normal: np.ndarray, half: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, per ball and ray, where the colour changes from inside to outside (n, r) [px], by how much, and whether it does.
+    """Return, per ball and ray (n, r), where the colour changes [px], by how much, and whether it is an edge.
 
-    The edge is where the colour changes fastest: shading on the ball and the shadow beside it change it too, but slowly.
+    The edge is where the colour changes fastest: shading and the shadow beside the ball change it too, but slowly.
     """
     steps = np.arange(-half, half + 1e-9, _STEP)
     values = sample(image, pixels[..., None, :] + steps[:, None] * normal[..., None, :]).astype(np.float32)

@@ -99,18 +99,17 @@ def reconstruct_any_lens(image: np.ndarray, table: TableModel, half_turn: bool =
         TableNotFoundError: no view fits.
     """
     height, width = image.shape[:2]
-    best, problem = None, ""
+    found: list[Reconstruction] = []
+    problem = ""
     for view in (0.6, 0.75, 0.9, 1.05, 1.2, 1.35, 1.5):
         try:
-            result = reconstruct(image, Intrinsics.guess(width, height, view), table, half_turn)
+            found.append(reconstruct(image, Intrinsics.guess(width, height, view), table, half_turn))
         except TableNotFoundError as error:
             problem = problem or str(error)
-            continue
-        if best is None or result.rms < best.rms:
-            best = result
-    if best is None:
+    if not found:
         raise TableNotFoundError(problem)
-    return best
+    most = max(r.edges for r in found)  # a wrong view leaves whole cushions unexplained
+    return min((r for r in found if r.edges > 0.9 * most), key=lambda r: r.rms)
 
 
 def _rest(result: Reconstruction) -> tuple[float, int, np.ndarray]:
@@ -184,7 +183,8 @@ def _first_pose(lab: np.ndarray, lens: Intrinsics, table: TableModel, region: Cl
     if best is None:
         raise TableNotFoundError(
             f"the outline of the cloth is no rectangle of {table.length:g} x {table.width:g} m: corners miss by"
-            f" {least:.1f} px, allowed are {_WORST_CORNERS * long_side:.1f} px (wrong preset, wrong camera calibration, or no table)"
+            f" {least:.1f} px, allowed are"
+            f" {_WORST_CORNERS * long_side:.1f} px (wrong preset, wrong camera calibration, or no table)"
         )
     return best[1]
 
@@ -205,8 +205,8 @@ def _feet(camera: Camera, table: TableModel, to_depth: np.ndarray, turn: int) ->
 def _unexplained(options: list[list[tuple[float, float]]], noses: list[float], feet: list[float]) -> float:
     """Return a cost [px] for edges that a choice of noses does not explain.
 
-    A nose hides the bed behind it, or shows the face below it. So edges between the nose and the face's foot are expected; edges
-    on the cushion top, or out on the bed, speak for another choice.
+    A nose hides the bed behind it, or shows the face below it. So edges between the nose and the face's foot are
+    expected; edges on the cushion top, or out on the bed, speak for another choice.
     """
     cost = 0.0
     for side, nose, foot in zip(options, noses, feet, strict=True):
@@ -233,7 +233,7 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
     Raises:
         TableNotFoundError: too few edges, or edges that are not straight where the noses should be.
     """
-    solution = None
+    final = jacobian = np.zeros(0)
     for reach, model_strip in ((3.0, False), (2.5, True), (2.0, True), (2.0, True)):
         edges = nose_edges(lab, camera, table, reach)
         bias = edge_bias(edges, table.nose_height) if model_strip and edges else np.zeros(len(edges))
@@ -242,26 +242,36 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
         offsets = np.concatenate([np.zeros(0), *(e.offsets - b for e, b in zip(edges, bias, strict=True))])
         if len(points) < 60:
             raise TableNotFoundError(f"only {len(points)} edge points were found along the noses, 60 are needed")
-        target = camera.project(points) + offsets[:, None] * normals
-        base = camera
-
-        def residual(step: np.ndarray, base=base, points=points, normals=normals, target=target) -> np.ndarray:
-            return np.sum(normals * (_moved(base, step).project(points) - target), axis=1)
-
-        solution = least_squares(residual, np.zeros(6), loss="soft_l1", f_scale=0.15, x_scale=[1e-3] * 6)
-        camera = _moved(base, solution.x)
-    final = residual(solution.x)
+        camera, final, jacobian = _fit_edges(camera, points, normals, offsets)
     inlier = np.abs(final) < 3 * max(1.4826 * float(np.median(np.abs(final))), 0.1)
     rms = float(np.sqrt(np.mean(final[inlier] ** 2)))
     if rms > _WORST_RMS or inlier.mean() < 0.5:
         raise TableNotFoundError(
-            f"the edges along the noses scatter by {rms:.2f} px ({inlier.mean():.0%} agree), allowed are {_WORST_RMS} px"
+            f"the edges along the noses scatter by {rms:.2f} px ({inlier.mean():.0%} agree),"
+            f" allowed are {_WORST_RMS} px"
         )
-    jacobian = solution.jac[inlier]
+    jacobian = jacobian[inlier]
     # Neighbouring edge points share their error (pixel grid, blur, cushion shape): count every fifth.
     sigma = max(rms, 0.05)
     covariance = np.linalg.pinv(jacobian.T @ jacobian) * sigma**2 * 5
     return Reconstruction(camera, covariance, rms, int(inlier.sum()), region.colour)
+
+
+def _fit_edges(
+    camera: Camera, points: np.ndarray, normals: np.ndarray, offsets: np.ndarray
+) -> tuple[Camera, np.ndarray, np.ndarray]:
+    """Move the camera so that points (n, 3) [m] appear where their edges are.
+
+    Returns:
+        The camera, the residuals (n,) [px] and their derivatives (n, 6) by the step.
+    """
+    target = camera.project(points) + offsets[:, None] * normals
+
+    def residual(step: np.ndarray) -> np.ndarray:
+        return np.sum(normals * (_moved(camera, step).project(points) - target), axis=1)
+
+    solution = least_squares(residual, np.zeros(6), loss="soft_l1", f_scale=0.15, x_scale=[1e-3] * 6)
+    return _moved(camera, solution.x), residual(solution.x), solution.jac
 
 
 def _pose_covariance(camera: Camera, step_covariance: np.ndarray) -> np.ndarray:

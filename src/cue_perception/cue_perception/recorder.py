@@ -66,8 +66,8 @@ class _Open:
 class ShotRecorder:
     """Watches the tracker and the arm, and gives one record per shot.
 
-    A shot opens with the arm's STARTED, or with motion that nobody announced. It closes when the arm said FINISHED and every ball
-    rests. What a record holds depends on stamps alone, never on when a message came.
+    A shot opens with the arm's STARTED, or with motion that nobody announced. It closes when the arm said FINISHED and
+    every ball rests. What a record holds depends on stamps alone, never on when a message came.
     """
 
     def __init__(self, tracker: BallTracker, next_index: int = 0, done: Sequence[str] = ()) -> None:

@@ -23,7 +23,8 @@ class Verdict(Enum):
 class StampGuard:
     """Judges stamps [ns] one by one, so that time only ever runs forward behind it.
 
-    A jump, forward by more than a second or back, is believed after five images that continue it; until then they are dropped.
+    A jump, forward by more than a second or back, is believed after five images that continue it; until then they are
+    dropped.
     """
 
     def __init__(self) -> None:

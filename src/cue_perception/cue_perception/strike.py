@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from cue_perception.track import FULL, Sample
@@ -80,7 +82,7 @@ def _straight(rest: np.ndarray, samples: list[Sample]) -> list[Sample]:
     direction = samples[0].position - rest
     direction = direction / max(float(np.linalg.norm(direction)), 1e-9)
     pace = None
-    for before, after in zip(samples, samples[1:], strict=False):
+    for before, after in itertools.pairwise(samples):
         step = after.position - before.position
         along, across = float(step @ direction), float(abs(step[1] * direction[0] - step[0] * direction[1]))
         speed = along / max(after.time - before.time, 1e-6)

@@ -38,7 +38,7 @@ _MARKER_PERIOD = 0.1  # s, wall clock
 
 
 class TrackerNode(Node):
-    """Images and ``shot_execution`` in; ``ball_states``, ``table_info``, ``shot_records``, transforms and pictures out."""
+    """Images and ``shot_execution`` in; ``ball_states``, ``table_info``, ``shot_records`` and pictures out."""
 
     def __init__(self) -> None:
         """Declare parameters, restore an earlier life, connect."""

@@ -1,7 +1,8 @@
-"""A small ray-cast table: images whose truth is known to the micrometre, without any GL. Test fixture."""
+"""A small ray-cast table for tests: images whose truth is known to the micrometre, without any OpenGL."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import cv2
@@ -27,21 +28,24 @@ SMALL = TableModel(
 
 
 def look_at(
-    lens: Intrinsics, position: tuple[float, float, float], target=(0.0, 0.0, 0.0), roll: float = 0.0
+    lens: Intrinsics,
+    position: tuple[float, float, float],
+    target: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    roll: float = 0.0,
 ) -> Camera:
     """Return a camera at a position [m] that looks at a target; image up is as near to +y as may be, then rolled."""
-    position = np.array(position, float)
-    forward = np.array(target, float) - position
+    eye = np.array(position, float)
+    forward = np.array(target, float) - eye
     forward /= np.linalg.norm(forward)
     right = np.cross(forward, [0.0, 1.0, 0.0] if abs(forward[1]) < 0.999 else [0.0, 0.0, 1.0])
     right /= np.linalg.norm(right)
     down = np.cross(forward, right)
     c, s = np.cos(roll), np.sin(roll)
     rotation = np.stack([c * right + s * down, c * down - s * right, forward])
-    return Camera(lens, rotation, -rotation @ position)
+    return Camera(lens, rotation, -rotation @ eye)
 
 
-def lens_640(distortion=(-0.12, 0.03, 0.0005, -0.0004, 0.0)) -> Intrinsics:
+def lens_640(distortion: Sequence[float] = (-0.12, 0.03, 0.0005, -0.0004, 0.0)) -> Intrinsics:
     """Return a 640x360 lens, 1.15 rad wide."""
     lens = Intrinsics.guess(640, 360, 1.15)
     return Intrinsics(640, 360, lens.matrix + np.array([[0, 0, 1.7], [0, 0, -2.3], [0, 0, 0]]), np.array(distortion))
@@ -180,7 +184,7 @@ class Scene:
     def clean(self, balls: dict[int, np.ndarray]) -> np.ndarray:
         """Return the image (h, w, 3) RGB 0..1 with balls {id: (2,) [m]}, without noise and blur."""
         image, lens = self.background().copy(), self.camera.intrinsics
-        for ball_id, position in balls.items():
+        for _ball_id, position in balls.items():
             near = {i: p for i, p in balls.items() if np.hypot(*(p - position)) < 7 * self.table.ball_radius}
             u, v = self.camera.project(np.array([*position, self.table.ball_radius]))
             scale = np.linalg.norm(self.camera.jacobian(position[None], self.table.ball_radius)[0], axis=0).max()
@@ -191,7 +195,12 @@ class Scene:
                 image[y0:y1, x0:x1] = self._cast(x0, y0, x1, y1, near)
         return image
 
-    def render(self, balls: dict[int, np.ndarray], rng: np.random.Generator, overlay=None) -> np.ndarray:
+    def render(
+        self,
+        balls: dict[int, np.ndarray],
+        rng: np.random.Generator,
+        overlay: Callable[[np.ndarray], None] | None = None,
+    ) -> np.ndarray:
         """Return a BGR uint8 image; ``overlay(image)`` may draw into the clean BGR 0..255 one first."""
         image = np.ascontiguousarray(self.clean(balls)[..., ::-1]) * 255
         if overlay is not None:
