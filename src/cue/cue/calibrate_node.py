@@ -28,7 +28,7 @@ from cue_msgs.action import Calibrate
 
 _SPIN_S = 0.1
 _ASK_AGAIN_S = 15.0  # silence after which the agent is asked whether it still knows the goal
-_CANCEL_S = 5.0
+_CANCEL_S = 1.0
 
 
 @dataclass(frozen=True)
