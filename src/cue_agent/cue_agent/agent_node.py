@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from cue_core.ros.conversions import (
     ball_from_msg,
     estimate_from_msg,
     record_from_msg,
-    shot_from_msg,
     stamp_to_nanoseconds,
     table_from_msg,
     table_header,
@@ -79,7 +79,8 @@ class AgentNode(Node):
             (ShotExecution, "shot_execution", self._on_execution, LATCHED),
             (ParameterEstimate, "parameter_estimate", self._on_estimate, LATCHED),
         ):
-            self.create_subscription(kind, topic, callback, qos)  # one after the other: they come in order
+            # One after the other, so that they come in order.
+            self.create_subscription(kind, topic, self._guarded(topic, callback), qos)
         self.predict_client: Client = self.create_client(PredictShots, "predict_shots", callback_group=group)
         self.arm_client: ActionClient = ActionClient(self, ExecuteShot, "execute_shot", callback_group=group)
         self.fit_client: ActionClient = ActionClient(
@@ -173,6 +174,18 @@ class AgentNode(Node):
             rest = dict(zip(prediction.ball_ids, prediction.rest, strict=True))
             self._marker_publisher.publish(predicted_shot_markers(header, prediction.tracks, rest, table.ball_radius))
 
+    def _guarded(self, topic: str, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return the callback, made to survive a message that cannot be what it should be."""
+
+        def take(msg: Any) -> None:
+            try:
+                callback(msg)
+            except (CueError, ValueError) as error:
+                self.get_logger().error(f"{topic} refused: {error}", throttle_duration_sec=5.0)
+                self.health.error(f"{topic} refused: {error}")
+
+        return take
+
     def _on_balls(self, msg: BallStateArray) -> None:
         stamp = stamp_to_nanoseconds(msg.header.stamp)
         before = self.watch.image
@@ -195,7 +208,6 @@ class AgentNode(Node):
             self.watch.changed.notify_all()
 
     def _on_execution(self, msg: ShotExecution) -> None:
-        shot_from_msg(msg.shot)
         with self.watch.changed:
             self.watch.execution = execution_from_msg(msg)
             self.watch.changed.notify_all()

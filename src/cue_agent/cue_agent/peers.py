@@ -55,6 +55,11 @@ class ArmCode(IntEnum):
     PREEMPTED = 10
     TIMEOUT = 11
 
+    @classmethod
+    def _missing_(cls, value: object) -> ArmCode:
+        """Take a code of a newer arm for a failure without contact."""
+        return cls.CONTROLLER
+
 
 class SessionEndedError(CueError):
     """The session is over, for good or ill."""

@@ -31,6 +31,7 @@ from cue_agent.reach import MakeReach, Reach
 from cue_agent.scores import replay, score, score_to_dict
 from cue_agent.steps import Choose, Fit, Step, Stop, Strike, next_step
 from cue_agent.summary import Judged, SessionResult, build_summary, summary_lines, write_json
+from cue_core.errors import CueError
 from cue_core.shot_log import ShotLog
 from cue_core.shots import Shot, ShotRecord
 from cue_core.table import TableModel
@@ -245,7 +246,9 @@ class Session:
         if key not in self._replays:
             try:
                 self._replays[key] = replay(self._peers, record, revision)
-            except TwinError as error:
+            except SessionEndedError:
+                raise
+            except CueError as error:  # the twin failed, or the measured stroke is none that a cue can make
                 self._log(f"shot {shot_id} cannot be replayed with revision {revision}: {error}")
                 return None
         return self._replays[key]
