@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ class AgentNode(Node):
     def __init__(self) -> None:
         """Read the parameters and connect to the other nodes; a session begins with a goal."""
         super().__init__("agent")
-        self.config = config = declare(self, AgentConfig)
+        config = declare(self, AgentConfig)
+        if self.get_parameter("use_sim_time").value:
+            # Nobody can walk up to a simulated arm; there, what broke off is a process that was restarted.
+            config = replace(config, max_aborted=max(config.max_aborted, 2))
+        self.config = config
         if config.robot and not Path(config.robot).is_file():
             raise CueError(f"robot file {config.robot} does not exist")
         self._planner = make_planner(config.planner)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from cue_agent.agent_node import AgentNode
 
 _FEEDBACK_PERIOD_S = 0.5
+_BUSY_FACTOR = 5  # a stroke on a slow machine outlasts what a silent peer is given
 
 
 def prediction_from_msg(msg: Any, in_play: set[int]) -> Prediction:
@@ -148,11 +149,19 @@ class RosPeers:
                 raise TwinError(response.error_msg)
 
     def _ask(self, who: str, call: Callable[[], Any]) -> Any:
+        """Return the answer of a call; a peer that is busy, e.g. for an earlier life of this node, is waited for."""
         codes = {"twin": Code.FIT_FAILED, "fitter": Code.FIT_FAILED, "arm": Code.ARM_FAILED}
-        try:
-            return call()
-        except (PeerGoneError, GoalRefusedError) as error:
-            raise SessionEndedError(codes[who], str(error)) from None
+        begin = time.monotonic()
+        while True:
+            try:
+                return call()
+            except PeerGoneError as error:
+                raise SessionEndedError(codes[who], str(error)) from None
+            except GoalRefusedError as error:
+                if time.monotonic() - begin > _BUSY_FACTOR * self._config.peer_timeout:
+                    raise SessionEndedError(codes[who], str(error)) from None
+            self.check()
+            self._calls.pause()
 
     def strike(self, shot: Shot, resumed: bool) -> ArmResult:
         """Have a shot struck, once. After a restart the camera's log and the arm's last word are looked at first."""

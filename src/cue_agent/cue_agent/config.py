@@ -60,6 +60,12 @@ class AgentConfig:
 
     max_refusals: int = setting(12, "shots in a row that the arm may refuse", low=1, high=1000)
     max_failures: int = setting(3, "strokes in a row that may fail without touching the ball", low=1, high=100)
+    max_aborted: int = setting(
+        0,
+        "strokes broken off at or after contact that need no person's look; in simulation at least 2",
+        low=0,
+        high=100,
+    )
     max_not_observed: int = setting(2, "strokes in a row that may go unseen", low=1, high=100)
 
     quiet_images: int = setting(3, "images at rest before the balls are taken to rest", low=1, high=1000)

@@ -154,15 +154,17 @@ class StrikeStatus(Enum):
     """The arm cannot play this shot; another one may do."""
     FAILED = "failed"
     """The arm tried and failed without touching the ball; it may be tried again."""
+    ABORTED = "aborted"
+    """The arm broke off at or after contact: the ball was struck, and the arm may need a person's look."""
     HALTED = "halted"
-    """The arm stopped and a person must look: a stop, or an abort at or after contact."""
+    """The arm is stopped or disabled until a person clears it."""
     CANCELED = "canceled"
     TIME_RESET = "time_reset"
 
     @property
     def used(self) -> bool:
         """True when a shot of the budget is gone."""
-        return self in (StrikeStatus.OBSERVED, StrikeStatus.NOT_OBSERVED)
+        return self in (StrikeStatus.OBSERVED, StrikeStatus.NOT_OBSERVED, StrikeStatus.ABORTED)
 
 
 def classify(result: ArmResult, record: ShotRecord | None) -> StrikeStatus:
@@ -171,8 +173,10 @@ def classify(result: ArmResult, record: ShotRecord | None) -> StrikeStatus:
         return StrikeStatus.TIME_RESET
     if result.code == ArmCode.CANCELED:
         return StrikeStatus.CANCELED
-    if result.code == ArmCode.STOPPED or (result.struck and result.code not in (ArmCode.NONE, ArmCode.ALREADY_STRUCK)):
+    if result.code == ArmCode.STOPPED:
         return StrikeStatus.HALTED
+    if result.struck and result.code not in (ArmCode.NONE, ArmCode.ALREADY_STRUCK):
+        return StrikeStatus.ABORTED
     if result.code in (ArmCode.NONE, ArmCode.ALREADY_STRUCK):
         seen = record is not None and bool(record.tracks) and NO_MOTION not in record.flags
         return StrikeStatus.OBSERVED if seen else StrikeStatus.NOT_OBSERVED

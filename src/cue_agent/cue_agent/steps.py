@@ -91,6 +91,10 @@ def _trouble(state: SessionState, config: AgentConfig) -> Stop | None:
         return None
     if last.status is StrikeStatus.HALTED:
         return Stop(Code.ARM_FAILED, f"shot {last.shot.shot_id}: {last.message or 'the arm stopped'}")
+    aborted = sum(a.status is StrikeStatus.ABORTED for a in state.attempts)
+    if last.status is StrikeStatus.ABORTED and aborted > config.max_aborted:
+        why = last.message or "the arm broke off"
+        return Stop(Code.ARM_FAILED, f"shot {last.shot.shot_id} was struck, then aborted: {why}; look at the arm")
     failures = state.trailing(lambda a: a.status is StrikeStatus.FAILED)
     if failures >= config.max_failures:
         return Stop(Code.ARM_FAILED, f"{failures} strokes in a row failed, the last with: {last.message}")

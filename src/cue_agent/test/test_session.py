@@ -251,6 +251,19 @@ def test_a_person_must_look_after_an_abort_at_contact_or_a_stop(tmp_path, struck
     assert bool(events(tmp_path, "outcome", "shot")[0]["moved"]) == struck  # still recorded from vision
 
 
+def test_simulated_arm_may_break_off_now_and_then(tmp_path):
+    peers = FakePeers()
+
+    def aborted(shot):
+        peers.struck.append(shot)
+        peers._happen(shot)
+        return ArmResult(ArmCode.CONTROLLER, "the controller was restarted", True)
+
+    peers.faults["strike"] = [aborted]
+    result = run(tmp_path, peers, max_aborted=2, agreement_error=0.0)
+    assert result.code == Code.NONE and result.shots_used == 12 == len(peers.struck)
+
+
 def test_unseen_stroke_is_not_fitted_and_the_second_stops(tmp_path):
     peers = FakePeers(faults={"record": [lambda _id: None]})
     result = run(tmp_path, peers, agreement_error=0.0)
@@ -398,7 +411,7 @@ def test_status_says_the_budget_and_the_error(tmp_path):
         (ArmCode.UNREACHABLE, False, StrikeStatus.REFUSED),
         (ArmCode.COLLISION, False, StrikeStatus.REFUSED),
         (ArmCode.CONTROLLER, False, StrikeStatus.FAILED),
-        (ArmCode.CONTROLLER, True, StrikeStatus.HALTED),
+        (ArmCode.CONTROLLER, True, StrikeStatus.ABORTED),
         (ArmCode.TIMEOUT, False, StrikeStatus.FAILED),
         (ArmCode.PREEMPTED, False, StrikeStatus.FAILED),
         (ArmCode.STOPPED, False, StrikeStatus.HALTED),
