@@ -32,6 +32,7 @@ class AgentConfig:
     agreement_shots: int = setting(
         2, "shots in a row, predicted before they were fitted, to stop early", low=1, high=100
     )
+    spare_shots: int = setting(2, "kept back to replace held-out shots that cannot be judged", low=0, high=100)
     min_held_out: int = setting(3, "held-out shots without which a session that ends early has failed", low=1, high=999)
 
     candidates: int = setting(48, "shots proposed per decision", low=4, high=100_000)

@@ -58,7 +58,7 @@ def next_step(state: SessionState, config: AgentConfig) -> Step:
         return trouble
 
     explored, held_out = state.used(EXPLORE), state.used(HELD_OUT)
-    budget = state.shots - state.held_out_shots
+    budget = exploration_budget(state, config)
     agreed = len(explored) < budget and agreement(state, config)
     exploring = len(explored) < budget and not agreed and not state.unplayable and not held_out
     fit = _due_fit(state, config, exploring, len(explored))
@@ -66,8 +66,9 @@ def next_step(state: SessionState, config: AgentConfig) -> Step:
         return fit
     if exploring:
         return Choose(EXPLORE, len(explored), state.tried_in_slot)
-    enough = len(held_out) >= state.held_out_shots
-    if state.unplayable and len(state.usable_ids(HELD_OUT)) < min(config.min_held_out, state.held_out_shots):
+    judged = len(state.usable_ids(HELD_OUT))
+    enough = judged >= state.held_out_shots or len(explored) + len(held_out) >= state.shots
+    if state.unplayable and judged < min(config.min_held_out, state.held_out_shots):
         return Stop(Code.UNPLAYABLE, f"{state.unplayable}; {len(held_out)} held-out shots were played")
     if state.revision == NOMINAL:
         why = state.fits[-1].message if state.fits else "no shot could be fitted"
@@ -75,6 +76,17 @@ def next_step(state: SessionState, config: AgentConfig) -> Step:
     if not enough and not state.unplayable:
         return Choose(HELD_OUT, len(held_out), state.tried_in_slot)
     return Stop(Code.NONE, state.unplayable or ("agreement" if agreed else "budget"))
+
+
+def exploration_budget(state: SessionState, config: AgentConfig) -> int:
+    """Return how many shots may explore.
+
+    Where some of them turned out unusable, so may held-out ones: as many, up to ``spare_shots``, are kept back to
+    replace those, while enough remain for a first fit.
+    """
+    unusable = sum(not a.usable for a in state.used(EXPLORE))
+    most = state.shots - state.held_out_shots
+    return max(most - min(unusable, config.spare_shots), min(config.first_fit, most))
 
 
 def agreement(state: SessionState, config: AgentConfig) -> bool:

@@ -261,18 +261,36 @@ def test_simulated_arm_may_break_off_now_and_then(tmp_path):
 
     peers.faults["strike"] = [aborted]
     result = run(tmp_path, peers, max_aborted=2, agreement_error=0.0)
-    assert result.code == Code.NONE and result.shots_used == 12 == len(peers.struck)
+    assert result.code == Code.NONE and result.shots_used == 11 == len(peers.struck)  # one is kept back
 
 
 def test_unseen_stroke_is_not_fitted_and_the_second_stops(tmp_path):
     peers = FakePeers(faults={"record": [lambda _id: None]})
     result = run(tmp_path, peers, agreement_error=0.0)
-    assert result.code == Code.NONE and result.shots_used == 12
+    assert result.code == Code.NONE and result.shots_used == 11
     assert all("s001" not in f.shot_ids for f in peers.fits)
     (tmp_path / "2").mkdir()
     peers = FakePeers(faults={"record": [lambda _id: None] * 2})
     result = run(tmp_path / "2", peers)
     assert result.code == Code.NOT_OBSERVED and "s001, s002" in result.message and result.shots_used == 2
+
+
+def test_spoilt_held_out_shot_is_replaced_from_what_was_kept_back(tmp_path):
+    peers = FakePeers()
+
+    def spoil(shot_id):
+        return replace(peers.records[shot_id], flags=("ball_lost",))
+
+    def fine(shot_id):
+        return peers.records[shot_id]
+
+    # Shot 2 explores, shot 8 is the second held-out one.
+    peers.faults["record"] = [fine, spoil, *[fine] * 5, spoil]
+    result = run(tmp_path, peers, agreement_error=0.0)
+    assert result.code == Code.NONE and result.shots_used == 12
+    assert [len(f.shot_ids) for f in peers.fits][-1] == 5
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["held_out"]["shots"] == 5 and summary["held_out"]["played"] == 6
 
 
 def test_no_motion_record_counts_as_unseen(tmp_path):
