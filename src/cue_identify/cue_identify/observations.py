@@ -19,11 +19,11 @@ _SIGMA_FLOOR = 3e-4  # [m] no tracker of a whole table is better, whatever it sa
 _SIGMA_CEILING = 0.01  # [m]
 _REST_FLOOR = 1e-4  # [m] the same for a ball that rests and was averaged over many images
 _STILL_SAMPLES = 4  # for a ball that stays: enough to make a predicted hit costly
-_AZIMUTH_FLOOR = 3e-3  # [rad] a tip that meets the ball off its centre turns it, unseen by the joints
+_AZIMUTH_FLOOR = 4e-3  # [rad] a tip that meets the ball off its centre turns it, unseen by the joints
 _LARGEST_TURN = 8.0  # [prior standard deviations] more is a track of something else
 _BACKTRACK = 8  # samples from which the way back to the strike is told
 _DECELERATION = (0.1, 3.5)  # [m/s^2] of a ball just struck: rolling at least, sliding on a rough cloth at most
-_TIME_FLOOR = 2e-3  # [s] the same for the strike time
+_TIME_FLOOR = 3e-3  # [s] the same for the strike time
 
 
 @dataclass(frozen=True)

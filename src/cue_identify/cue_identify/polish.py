@@ -22,6 +22,7 @@ _TURN, _GAIN, _SHIFT, _STROKE = 0, 1, 2, 3  # nuisances of the stroke, how many;
 _STEPS = {_TURN: 2e-4, _GAIN: 1e-3}  # [rad], [-]; the shift needs no difference
 _PLACE_STEP = 5e-5  # [m]
 _DAMPINGS = (0.1, 1.0, 10.0)  # tried side by side, relative to the present one
+_GAIN_FLOOR = 0.01  # [-] chalk, and a tip that meets the ball a millimetre off, change it by as much
 _LARGEST_GAIN = 0.3  # [-]
 _BADLY = 0.15  # [-] share of outlying samples from which a shot counts as badly explained
 _PRIOR_PRECISION = 1.0  # one standard deviation = the whole range: decides where nothing else does
@@ -288,5 +289,5 @@ def _agree(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _gain_prior(shot: ShotData) -> float:
-    """Return the relative standard deviation of a shot's tip speed; never exactly zero."""
-    return max(shot.stroke.tip_speed_stddev / shot.stroke.tip_speed, 3e-3)
+    """Return the relative standard deviation of what a stroke of the measured tip speed gives the ball."""
+    return max(shot.stroke.tip_speed_stddev / shot.stroke.tip_speed, _GAIN_FLOOR)

@@ -1,0 +1,262 @@
+"""The curriculum: from the first contact to whole shots, each stage by CMA-ES, then a polish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_identify.errors import FitCode, FitError
+from cue_identify.observations import ShotData
+from cue_identify.polish import Point, Polish
+from cue_identify.replay import Replayed, Replayer, Trial
+from cue_identify.residuals import differences, robust_cost, typical_sigma
+from cue_identify.search import cma_search
+from cue_identify.space import Space
+
+_NUDGE = 0.05  # [-] of a parameter's range
+_MATTERS = 2e-3  # [m] a nudge must move some sample by this much for the parameter to be searched at a stage
+_FEELS = 1e-6  # [m] less than this and the twin does not use the parameter at all
+_SECOND_LOOKS = 1  # at shots that stay unexplained, for each stage
+_LAST_DRAWS, _LAST_STEPS = 48, 4  # [-] before a shot is left out for good
+_FEWEST_LEADERS = 3  # [-] shots without the unexplained ones
+_FEWEST_LEFT = 500  # [-] simulations that a second look may need
+_FAR = 3.0  # [-] robust scales: a sample this far off tells of something that is no noise
+_MOSTLY_FAR = 0.3  # [-] share of such samples from which a shot is left out
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the curriculum.
+
+    Attributes:
+        name: for people.
+        contacts: replay up to this contact; None = the whole shot.
+        scale: robust scale [m].
+        generations: of CMA-ES; 0 = none.
+        step: initial standard deviation of CMA-ES, in unit coordinates.
+        polish: Gauss-Newton iterations.
+        places: rest positions before the shot are nuisances of the polish.
+        draws: of nuisances for each badly explained shot, before the polish.
+    """
+
+    name: str
+    contacts: int | None
+    scale: float
+    generations: int
+    step: float
+    polish: int
+    places: bool = False
+    draws: int = 0
+
+
+CURRICULUM = (
+    Stage("first contact", 1, 0.02, 8, 0.25, 6),
+    Stage("second contact", 2, 0.02, 10, 0.2, 6),
+    Stage("third contact", 3, 0.01, 6, 0.1, 6),
+    Stage("whole shots", None, 0.01, 6, 0.05, 6),
+    Stage("whole shots, fine", None, 0.004, 0, 0.0, 8, places=True, draws=48),
+    Stage("polish", None, 0.002, 0, 0.0, 12, places=True, draws=48),
+)
+"""Early and local first: the funnel of whole shots is narrow, since every contact multiplies what came before."""
+
+REFIT = (
+    Stage("whole shots", None, 0.01, 0, 0.0, 6, draws=48),
+    Stage("polish", None, 0.002, 0, 0.0, 12, places=True, draws=48),
+)
+"""From a promoted estimate: the funnel has been found."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a curriculum ended.
+
+    Attributes:
+        point: parameters, and nuisances of the shots kept.
+        shots: kept.
+        dropped: why a shot was left out, by shot id.
+    """
+
+    point: Point
+    shots: tuple[ShotData, ...]
+    dropped: dict[str, str]
+
+
+class Curriculum:
+    """Runs stages.
+
+    Attributes:
+        history: per stage its name, the simulations spent so far, and its cost.
+        sampled: the lowest cost met by the last search of CMA-ES, over the shots it was sampled on.
+    """
+
+    def __init__(self, replayer: Replayer, space: Space, rng: np.random.Generator, population: int) -> None:
+        """Keep what every stage needs."""
+        self._replayer, self._space, self._rng, self._population = replayer, space, rng, population
+        self._budget = replayer.budget
+        self.history: list[dict[str, object]] = []
+        self.sampled = math.inf
+
+    def run(self, shots: Sequence[ShotData], start: np.ndarray, stages: Sequence[Stage]) -> Found:
+        """Run the stages from ``start`` (d,).
+
+        A shot that stays far off once the others are explained has seen something that no parameter does: a ball the
+        camera missed, exchanged identities, a wrong strike time. It is left out, and looked at again before the last
+        stage.
+        """
+        unit, nuisance = start, list(Point.at(start, shots).nuisance)
+        sigma, kept, dropped = typical_sigma(shots), list(range(len(shots))), dict[str, str]()
+        for number, stage in enumerate(stages):
+            self._budget.stage, self._budget.best_cost = stage.name, math.inf
+            scale = max(stage.scale / sigma, 2.0)
+            if number == len(stages) - 1:
+                for i in self._explained(shots, unit, nuisance, sorted(set(range(len(shots))) - set(kept)), scale):
+                    kept = sorted([*kept, i])
+                    del dropped[shots[i].record.shot_id]
+            parts = [shots[i].until(stage.contacts) for i in kept]
+            active = self.effects(parts, unit) > _MATTERS
+            if not active.any():
+                continue
+            if stage.generations:
+                unit = self._explore(parts, unit, active, stage)
+                nuisance = list(Point.at(unit, shots).nuisance)
+            point = Point(unit, tuple(nuisance[i] for i in kept))
+            point = self._descend(parts, point, active, stage, scale, start)
+            unit = point.unit
+            for i, found in zip(kept, point.nuisance, strict=True):
+                nuisance[i] = found
+            results = self._replayer.run(point.trials(self._space, parts))
+            costs = [robust_cost(s, r, stage.scale)[0] for s, r in zip(parts, results, strict=True)]
+            self.history.append({"stage": stage.name, "evaluations": self._budget.spent, "cost": float(np.mean(costs))})
+            if number < len(stages) - 1:
+                kept = self._drop(parts, results, kept, stage, dropped)
+        return Found(Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept), dropped)
+
+    def _drop(
+        self,
+        parts: Sequence[ShotData],
+        results: Sequence[Replayed],
+        kept: list[int],
+        stage: Stage,
+        dropped: dict[str, str],
+    ) -> list[int]:
+        """Return the shots that stay; none goes when most would, since then the parameters are to blame."""
+        distances = [np.linalg.norm(differences(s, r), axis=1) for s, r in zip(parts, results, strict=True)]
+        bad = [bool(np.mean(d > _FAR * stage.scale) > _MOSTLY_FAR) for d in distances]
+        if 2 * sum(bad) > len(kept):
+            return kept
+        for shot, d, is_bad in zip(parts, distances, bad, strict=True):
+            if is_bad:
+                typical = 1e3 * float(np.median(d))
+                dropped[shot.record.shot_id] = f"unexplained at stage {stage.name}: {typical:.0f} mm off in the median"
+        return [i for i, is_bad in zip(kept, bad, strict=True) if not is_bad]
+
+    def _explained(
+        self, shots: Sequence[ShotData], unit: np.ndarray, nuisance: list[np.ndarray], places: list[int], scale: float
+    ) -> list[int]:
+        """Return which of the shots at ``places`` these parameters explain after all; updates their nuisances."""
+        if not places or self._budget.left() < _FEWEST_LEFT:
+            return []
+        parts = [shots[i] for i in places]
+        polish = Polish(self._replayer, parts, self._space, scale, unit, places=True)
+        point = polish.scatter(Point(unit, Point.at(unit, parts).nuisance), self._rng, _LAST_DRAWS)
+        point, _, results = polish.run(point, np.zeros(len(unit), bool), _LAST_STEPS)
+        for i, found in zip(places, point.nuisance, strict=True):
+            nuisance[i] = found
+        return [i for i, bad in zip(places, polish.unexplained(results), strict=True) if not bad]
+
+    def _descend(
+        self, parts: Sequence[ShotData], point: Point, active: np.ndarray, stage: Stage, scale: float, prior: np.ndarray
+    ) -> Point:
+        """Polish; where some shots stay unexplained, let the others lead, then look at those again."""
+        polish = Polish(self._replayer, parts, self._space, scale, prior, stage.places)
+        if stage.draws:
+            point = polish.scatter(point, self._rng, stage.draws)
+        point, _, replayed = polish.run(point, active, stage.polish)
+        for _ in range(_SECOND_LOOKS if stage.draws else 0):
+            kept = np.flatnonzero(~polish.unexplained(replayed)).tolist()
+            if len(kept) == len(parts) or len(kept) < _FEWEST_LEADERS or self._budget.left() < _FEWEST_LEFT:
+                break
+            leaders = [parts[i] for i in kept]
+            some = Polish(self._replayer, leaders, self._space, scale, prior, stage.places)
+            led, _, _ = some.run(Point(point.unit, tuple(point.nuisance[i] for i in kept)), active, stage.polish)
+            nuisance = list(point.nuisance)
+            for i, found in zip(kept, led.nuisance, strict=True):
+                nuisance[i] = found
+            point = polish.scatter(Point(led.unit, tuple(nuisance)), self._rng, stage.draws)
+            replayed = self._replayer.run(point.trials(self._space, parts))
+        return point
+
+    def _explore(self, parts: Sequence[ShotData], unit: np.ndarray, active: np.ndarray, stage: Stage) -> np.ndarray:
+        def full(reduced: np.ndarray) -> np.ndarray:
+            moved = unit.copy()
+            moved[active] = reduced
+            return moved
+
+        population = min(self._population, 4 + 2 * int(active.sum()))
+        generations = min(stage.generations, self._budget.left() // (2 * population * len(parts)))
+        if generations < 1:
+            return unit
+        found = cma_search(
+            lambda points: self.cost(parts, [full(p) for p in points], stage.scale),
+            unit[active],
+            stage.step,
+            generations,
+            population,
+            self._rng,
+            self._budget,
+        )
+        # Best of many samples is partly luck: the leader meets the start and the centre again, on equal terms.
+        rivals = [unit, full(found.unit), full(found.mean)]
+        costs = self.cost(parts, rivals, stage.scale)
+        self.sampled = found.cost
+        return rivals[int(np.argmin(costs))]
+
+    def effects(self, shots: Sequence[ShotData], unit: np.ndarray) -> np.ndarray:
+        """Return (d,) how far a nudge of each parameter moves any sample [m].
+
+        Raises:
+            FitError: TWIN_FAULT, no shot can be replayed.
+        """
+        space = self._space
+        sets = [unit]
+        for j in range(len(unit)):
+            moved = unit.copy()
+            moved[j] += _NUDGE if moved[j] < 0.5 else -_NUDGE
+            sets.append(moved)
+        trials = [Trial(shot, space.values(u), shot.turn) for u in sets for shot in shots]
+        results = self._replayer.run(trials)
+        base = results[: len(shots)]
+        if all(r.fault for r in base):
+            raise FitError(FitCode.TWIN_FAULT, f"the twin fails on every shot: {base[0].fault}")
+        effects = np.zeros(len(unit))
+        for j in range(len(unit)):
+            for before, after in zip(base, results[(j + 1) * len(shots) :][: len(shots)], strict=True):
+                if not before.fault and not after.fault:
+                    effects[j] = max(effects[j], float(np.abs(after.position - before.position).max()))
+        return effects
+
+    def probe(self, shots: Sequence[ShotData], start: np.ndarray) -> None:
+        """Refuse shots that no fitted parameter has an effect on: any answer would be made up.
+
+        Raises:
+            FitError: NO_INFORMATION or TWIN_FAULT.
+        """
+        self._budget.stage = "probe"
+        if self.effects(shots, start).max(initial=0.0) < _FEELS:
+            names = ", ".join(self._space.names)
+            raise FitError(FitCode.NO_INFORMATION, f"none of {names} changes the prediction of these shots")
+
+    def cost(self, shots: Sequence[ShotData], units: Sequence[np.ndarray], scale: float) -> list[float]:
+        """Return the mean cost over shots of each set of parameters (d,), with the nuisances observed."""
+        trials = [Trial(shot, self._space.values(u), shot.turn) for u in units for shot in shots]
+        results = self._replayer.run(trials)
+        costs = [robust_cost(t.shot, r, scale)[0] for t, r in zip(trials, results, strict=True)]
+        return [float(np.mean(costs[i * len(shots) : (i + 1) * len(shots)])) for i in range(len(units))]
+
+    def cost_at(self, shots: Sequence[ShotData], point: Point, scale: float) -> float:
+        """Return the cost of parameters with the nuisances found beside them."""
+        results = self._replayer.run(point.trials(self._space, shots))
+        return float(np.mean([robust_cost(s, r, scale)[0] for s, r in zip(shots, results, strict=True)]))
