@@ -177,9 +177,10 @@ class Detector:
             predicted: (m, 2) where balls are expected [m]; there, less of the outline is enough.
         """
         mask = cv2.morphologyEx(self.foreground(image), cv2.MORPH_OPEN, self._opening)
-        seeds, patches = self._seeds(mask)
         table, radius = self.table, self.table.ball_radius
         predicted = np.asarray(predicted, float).reshape(-1, 2)
+        heights = np.full(len(predicted), radius)
+        seeds, patches = self._seeds(mask, self.camera.project(np.column_stack([predicted, heights])) - self._origin)
         start = _distinct(np.concatenate([predicted, seeds]), 0.5 * radius)
         start = start[self._reachable(start, 0.6 * radius)]
         found = self._measure(image, start, predicted)
@@ -201,7 +202,7 @@ class Detector:
             inside |= np.linalg.norm(positions - pocket.position, axis=1) < mouth
         return inside
 
-    def _seeds(self, mask: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _seeds(self, mask: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return where balls may be: seeds (n, 2) [m], and middles of patches that moving balls may have made [m]."""
         _, labels, stats, centres = cv2.connectedComponentsWithStats(mask, connectivity=4)
         ball = np.pi * self.radius_px**2
@@ -220,7 +221,10 @@ class Detector:
             patch = np.zeros((h + 2, w + 2), np.uint8)
             patch[1:-1, 1:-1] = labels[y : y + h, x : x + w] == k
             corner = np.array([x - 1, y - 1], float)
-            pixels += [corner + p for p in self._split(patch)]
+            split = [corner + p for p in self._split(patch)]
+            if 1.6 * ball < area < 20 * ball:
+                split += self._fill(patch, corner, [*split, *expected])
+            pixels += split
             if 0.8 * ball < area < 3 * ball and area > 0.62 * w * h:
                 single.append(centres[k])
         if not pixels:
@@ -243,6 +247,17 @@ class Detector:
             if all(np.linalg.norm(point - other) > 0.8 * self.radius_px for other in chosen):
                 chosen.append(point)
         return chosen
+
+    def _fill(self, patch: np.ndarray, corner: np.ndarray, known: list[np.ndarray]) -> list[np.ndarray]:
+        """Return places [px] all over a patch of several balls, but for those near known ones: a rack is one blob."""
+        step = max(0.8 * self.radius_px, 2.0)
+        places = []
+        for v in np.arange(step / 2, patch.shape[0] - 1, step):
+            for u in np.arange(step / 2, patch.shape[1] - 1, step):
+                point = corner + np.array([u, v])
+                if patch[int(v), int(u)] and all(np.linalg.norm(point - k) > 1.1 * self.radius_px for k in known):
+                    places.append(point)
+        return places[:60]
 
     def _measure(self, image: np.ndarray, start: np.ndarray, predicted: np.ndarray) -> list[Detection]:
         radius = self.table.ball_radius

@@ -10,7 +10,7 @@ from cue_perception.camera import Camera, sphere_outline
 from cue_perception.noses import sample
 
 _RAYS = 40
-_HALF = 3.5  # px on either side of the outline
+_HALVES = (5.0, 3.5, 2.75)  # px on either side of the outline, round by round: stripes and spots are left outside
 _STEP = 0.5  # px
 _FLOOR = 0.10  # px: pixel grid, shading and lens model limit what many edge points can average away
 
@@ -36,9 +36,7 @@ class OutlineFit:
     contrast: np.ndarray
 
 
-def fit_outlines(
-    image: np.ndarray, camera: Camera, start: np.ndarray, radius: float, rounds: int = 3, wide: bool = True
-) -> OutlineFit:
+def fit_outlines(image: np.ndarray, camera: Camera, start: np.ndarray, radius: float, rounds: int = 3) -> OutlineFit:
     """Fit spheres that rest on the cloth.
 
     Args:
@@ -47,7 +45,6 @@ def fit_outlines(
         start: (n, 2) first guesses [m]; a third of a radius off is near enough.
         radius: of the balls [m].
         rounds: of fitting.
-        wide: look further in the first round.
     """
     position = np.array(start, float).reshape(-1, 2)
     n = len(position)
@@ -55,7 +52,7 @@ def fit_outlines(
         return OutlineFit(position, np.zeros((0, 2, 2)), *(np.zeros(0) for _ in range(4)))
     jacobian = camera.jacobian(position, radius)
     for k in range(rounds):
-        half = _HALF + (1.5 if wide and k == 0 else 0.0)
+        half = _HALVES[min(k, len(_HALVES) - 1)]
         centres = np.column_stack([position, np.full(n, radius)])
         pixels = camera.project(sphere_outline(camera, centres, radius, _RAYS))
         tangent = np.roll(pixels, -1, axis=1) - np.roll(pixels, 1, axis=1)

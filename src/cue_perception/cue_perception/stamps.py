@@ -7,7 +7,7 @@ from enum import Enum
 
 _JUMP = 1.0  # s forward: more than a few lost frames
 _STREAK = 5  # images in a row that make a jump real
-_REMEMBERED = 256
+_REMEMBERED = 8  # a world or camera sends the newest images again, never old ones
 
 
 class Verdict(Enum):

@@ -1,0 +1,229 @@
+"""Tracker and camera as processes: acknowledgements, latched table, records, kill and return (FAULTS R11, V14)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+
+from cue_core.shot_log import ShotLog
+from cue_perception.testing import SMALL, Scene, lens_640, look_at
+
+pytestmark = pytest.mark.ros
+rclpy = pytest.importorskip("rclpy")
+
+DOMAIN = 62
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+FRAME = 33_333_333
+
+
+def _start(node: str, folder: Path, *parameters: str) -> subprocess.Popen[str]:
+    given = [part for p in parameters for part in ("-p", p)]
+    with open(folder / f"{node}.log", "a") as log:
+        return subprocess.Popen(
+            [sys.executable, str(SCRIPTS / node), "--ros-args", *given],
+            cwd=folder,
+            env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+class _Client:
+    """A camera and an arm that speak, and ears for everything the tracker says."""
+
+    def __init__(self) -> None:
+        from rclpy.executors import SingleThreadedExecutor
+        from sensor_msgs.msg import CameraInfo, Image
+        from tf2_msgs.msg import TFMessage
+
+        from cue_core.ros.qos import IMAGES_LOCKSTEP, LATCHED, RECORDS, STATES_LATCHED
+        from cue_msgs.msg import BallStateArray, ShotExecution, ShotRecord, TableInfo
+
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context, domain_id=DOMAIN)
+        self.node = rclpy.create_node("test_client", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.heard: dict[str, list[Any]] = {}
+        for topic, kind, qos in (
+            ("ball_states", BallStateArray, STATES_LATCHED),
+            ("table_info", TableInfo, LATCHED),
+            ("shot_records", ShotRecord, RECORDS),
+            ("tf_static", TFMessage, LATCHED),
+            ("camera/image_raw", Image, IMAGES_LOCKSTEP),
+        ):
+            self.heard[topic] = []
+            self.node.create_subscription(kind, topic, self.heard[topic].append, qos)
+        self.images = self.node.create_publisher(Image, "camera/image_raw", IMAGES_LOCKSTEP)
+        self.infos = self.node.create_publisher(CameraInfo, "camera/camera_info", IMAGES_LOCKSTEP)
+        self.executions = self.node.create_publisher(ShotExecution, "shot_execution", LATCHED)
+
+    def spin_until(self, predicate: Callable[[], bool], timeout: float, what: str) -> None:
+        end = time.monotonic() + timeout
+        while not predicate():
+            assert time.monotonic() < end, f"no {what} within {timeout} s"
+            self.executor.spin_once(timeout_sec=0.05)
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.shutdown()
+
+
+@pytest.fixture
+def client() -> Iterator[_Client]:
+    made = _Client()
+    yield made
+    made.close()
+
+
+class _Table:
+    """Images of a table, shown one by one, each waited for."""
+
+    def __init__(self, client: _Client) -> None:
+        self.client = client
+        self.scene = Scene(look_at(lens_640(), (0.0, -0.15, 1.15)), samples=2)
+        self.balls = {0: np.array([-0.3, 0.0]), 1: np.array([0.2, 0.1]), 3: np.array([0.1, -0.15])}
+        self.rng = np.random.default_rng(1)
+        self.frame = 0
+
+    def publish(self, frame: int) -> None:
+        from std_msgs.msg import Header
+
+        from cue_core.ros.conversions import nanoseconds_to_stamp
+        from cue_core.ros.images import array_to_image
+        from cue_perception.ros_messages_node import lens_to_msg
+
+        header = Header(stamp=nanoseconds_to_stamp(frame * FRAME), frame_id="camera_optical_frame")
+        lens = self.scene.camera.intrinsics
+        info = lens_to_msg(lens, lens.width, lens.height)
+        info.header = header
+        self.client.infos.publish(info)
+        self.client.images.publish(array_to_image(self.scene.render(self.balls, self.rng), "bgr8", header))
+
+    def answers(self, frame: int) -> list[Any]:
+        from cue_core.ros.conversions import stamp_to_nanoseconds
+
+        return [m for m in self.client.heard["ball_states"] if stamp_to_nanoseconds(m.header.stamp) == frame * FRAME]
+
+    def show(self) -> Any:
+        frame = self.frame
+        self.frame += 1
+        self.publish(frame)
+        self.client.spin_until(lambda: bool(self.answers(frame)), 20, f"answer to image {frame}")
+        return self.answers(frame)[-1]
+
+    def settle(self) -> Any:
+        for _ in range(60):
+            answer = self.show()
+            if answer.settled:
+                return answer
+        raise AssertionError(f"never settled: {answer}")
+
+
+def test_tracker_process_acknowledges_records_and_survives_kills(client, tmp_path):
+    from cue_core.ros.conversions import nanoseconds_to_stamp
+    from cue_msgs.msg import Shot, ShotExecution
+
+    preset = tmp_path / "table.yaml"
+    preset.write_text(yaml.safe_dump(SMALL.to_dict()))
+    parameters = (f"table:={preset}", f"run_dir:={tmp_path}", "ball_ids:=[0, 1, 3]")
+    table = _Table(client)
+    process = _start("tracker", tmp_path, *parameters)
+    try:
+        client.spin_until(lambda: client.images.get_subscription_count() > 1, 30, "tracker")
+        client.spin_until(lambda: client.infos.get_subscription_count() > 0, 10, "tracker")
+        answer = table.settle()
+        assert [b.id for b in answer.balls] == [0, 1, 3]
+        assert answer.frame == table.frame
+        client.spin_until(lambda: bool(client.heard["table_info"] and client.heard["tf_static"]), 5, "table")
+        info = client.heard["table_info"][0]
+        assert info.reprojection_rms < 0.5
+        assert info.camera_pose.position.z == pytest.approx(1.15, abs=0.02)
+        assert {t.child_frame_id for t in client.heard["tf_static"][0].transforms} == {"table", "camera_optical_frame"}
+        assert (tmp_path / "table.png").stat().st_size > 1000
+
+        # The same image again: acknowledged again, not looked at again.
+        last = table.frame - 1
+        count = len(table.answers(last))
+        table.publish(last)
+        client.spin_until(lambda: len(table.answers(last)) > count, 10, "second answer")
+        assert table.answers(last)[-1].frame == answer.frame
+
+        shot = Shot(id="one", speed=0.5, azimuth=0.0)
+        started = ShotExecution(shot=shot, phase=ShotExecution.STARTED)
+        started.header.stamp = nanoseconds_to_stamp(last * FRAME)
+        client.executions.publish(started)
+        client.spin_until(lambda: table.answers(last)[-1].open_shot_id == "one", 10, "open shot")
+        begin = table.balls[0].copy()
+        for k in range(1, 8):
+            table.balls[0] = begin + [0.01 * k, 0.0]
+            table.show()
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        process = _start("tracker", tmp_path, *parameters)
+        table.balls[0] = begin + [0.12, 0.0]
+        client.spin_until(lambda: client.images.get_subscription_count() > 1, 30, "tracker again")
+        client.spin_until(lambda: client.infos.get_subscription_count() > 0, 10, "tracker again")
+        answer = table.settle()
+        assert answer.frame < 30, "calibration and names come from the file"
+        assert answer.open_shot_id == "one"
+        finished = ShotExecution(shot=shot, phase=ShotExecution.FINISHED)
+        finished.header.stamp = nanoseconds_to_stamp((table.frame - 1) * FRAME)
+        client.executions.publish(finished)
+        client.spin_until(lambda: bool(client.heard["shot_records"]), 10, "record")
+        record = client.heard["shot_records"][0]
+        assert (record.shot_id, record.index, list(record.flags)) == ("one", 0, ["incomplete"])
+        assert [r.shot_id for r in ShotLog(tmp_path / "shots.jsonl").read()] == ["one"]
+
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert "Traceback" not in (tmp_path / "tracker.log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_tracker_without_a_table_file_says_so(tmp_path):
+    process = _start("tracker", tmp_path, f"table:={tmp_path}/none.yaml")
+    assert process.wait(30) == 2
+    lines = (tmp_path / "tracker.log").read_text().strip().splitlines()
+    assert lines == [f"error: {tmp_path}/none.yaml: no such file"]
+
+
+def test_camera_waits_with_one_line_and_comes_by_itself(client, tmp_path):
+    folder = tmp_path / "images"
+    process = _start("camera", tmp_path, f"source:={folder}", "retry:=0.1", "fps:=20.0", "repeat:=true")
+    try:
+        log = tmp_path / "camera.log"
+        client.spin_until(lambda: "waiting for camera" in log.read_text(), 30, "line")
+        client.spin_until(lambda: client.node.count_publishers("camera/image_raw") > 1, 10, "camera")
+        waited = time.monotonic() + 1.0
+        client.spin_until(lambda: time.monotonic() > waited, 5, "pause")  # ten attempts
+        draft = tmp_path / "draft"
+        draft.mkdir()
+        cv2.imwrite(str(draft / "a.png"), np.full((48, 64, 3), (10, 20, 200), np.uint8))
+        draft.rename(folder)
+        client.spin_until(lambda: bool(client.heard["camera/image_raw"]), 10, "image")
+        image = client.heard["camera/image_raw"][0]
+        assert (image.width, image.height, image.encoding) == (64, 48, "bgr8")
+        assert list(image.data[:3]) == [10, 20, 200]
+        assert log.read_text().count("waiting for camera") == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,178 @@
+"""Names, rest, occlusion and pockets, from made-up detections (FAULTS V01, V02, V04)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cue_core.balls import Motion, Visibility
+from cue_perception.colours import nominal_lab
+from cue_perception.detector import Detection
+from cue_perception.motion import advance
+from cue_perception.testing import SMALL
+from cue_perception.tracking import BallTracker
+
+R = SMALL.ball_radius
+
+
+def detection(ball_id: int, position, rng: np.random.Generator, sigma: float = 2e-4) -> Detection:
+    noisy = np.array(position, float) + rng.normal(0, sigma, 2)
+    return Detection(noisy, np.eye(2) * sigma**2, nominal_lab(ball_id) + rng.normal(0, 1, 3), 0.0, 1.0)
+
+
+def clear(positions: np.ndarray) -> np.ndarray:
+    return np.zeros(len(positions))
+
+
+def covered(positions: np.ndarray) -> np.ndarray:
+    return np.ones(len(positions))
+
+
+def settle(tracker: BallTracker, balls: dict[int, tuple[float, float]], rng, fps=30.0, frames=20, sigma=2e-4) -> float:
+    time = 0.0
+    for k in range(frames):
+        time = k / fps
+        tracker.step(time, [detection(i, p, rng, sigma) for i, p in balls.items()], clear)
+    return time
+
+
+def test_equal_balls_that_collide_keep_their_names():
+    # V01: red into red, head-on at 1.5 m/s; they exchange velocities at t = 0.30 s.
+    rng = np.random.default_rng(1)
+    fps = 60.0
+    tracker = BallTracker(SMALL, [3, 11])
+    start, still = np.array([-0.45, 0.0]), np.array([0.0, 0.0])
+    time = settle(tracker, {3: tuple(start), 11: tuple(still)}, rng, fps, 40)
+    first = next(i for i, t in tracker.tracks.items() if t.mean[0] < -0.2)
+    second = 14 - first
+    contact = still - np.array([2 * R, 0])
+    for k in range(1, 40):
+        t = k / fps
+        travelled = 1.5 * t
+        gap = float(contact[0] - start[0])
+        a = start + np.array([min(travelled, gap), 0])
+        b = still + np.array([max(travelled - gap, 0.0), 0])
+        tracker.step(time + t, [detection(3, b, rng), detection(3, a, rng)], clear)
+        assert tracker.tracks[first].mean[:2] == pytest.approx(a, abs=3e-3)
+        assert tracker.tracks[second].mean[:2] == pytest.approx(b, abs=3e-3)
+
+
+def test_balls_that_cannot_be_told_apart_say_so():
+    rng = np.random.default_rng(2)
+    tracker = BallTracker(SMALL, [3, 11])
+    time = settle(tracker, {3: (0.0, 0.021), 11: (0.0, -0.021)}, rng)
+    # Both are away for a while under a cover, and come out side by side half-way between.
+    for k in range(1, 4):
+        tracker.step(time + k / 30, [], covered)
+    tracker.step(time + 4 / 30, [detection(3, (0.021, 0.0), rng), detection(3, (-0.021, 0.0), rng)], clear)
+    assert all(t.confidence < 0.7 for t in tracker.tracks.values())
+
+
+def test_hidden_ball_is_occluded_not_gone():
+    # V02
+    rng = np.random.default_rng(3)
+    tracker = BallTracker(SMALL, [0, 3])
+    time = settle(tracker, {0: (0.1, 0.1), 3: (-0.2, 0.0)}, rng)
+    before = tracker.tracks[0].mean[:2].copy()
+    spread = []
+    for _ in range(25):
+        time += 1 / 30
+        states = {b.ball_id: b for b in tracker.step(time, [detection(3, (-0.2, 0.0), rng)], covered)}
+        assert states[0].visibility == Visibility.OCCLUDED
+        assert states[0].motion == Motion.STATIONARY
+        assert states[0].position == pytest.approx(before)
+        spread.append(np.trace(states[0].covariance))
+    assert np.all(np.diff(spread) > 0)
+    time += 1 / 30
+    states = tracker.step(time, [detection(0, (0.1, 0.1), rng), detection(3, (-0.2, 0.0), rng)], clear)
+    assert [b.ball_id for b in states] == [0, 3]
+    assert states[0].visibility == Visibility.VISIBLE
+
+
+def test_jitter_is_no_motion():
+    # V04: ten still balls, 0.8 mm jitter, 10 s
+    rng = np.random.default_rng(4)
+    ids = (*range(8), 9, 10)
+    balls = {i: (0.09 * k - 0.4, 0.1 * (-1) ** k) for k, i in enumerate(ids)}
+    tracker = BallTracker(SMALL, ids)
+    for k in range(300):
+        states = tracker.step(k / 30, [detection(i, p, rng, 8e-4) for i, p in balls.items()], clear)
+        if k >= 5 + 15:  # five images to name them, half a second to see that they are still
+            assert len(states) == 10
+            assert [b.motion for b in states] == [Motion.STATIONARY] * 10, f"image {k}"
+            assert all(np.linalg.norm(b.velocity) < 5e-3 for b in states)
+    assert tracker.at_rest()
+
+
+def test_small_push_is_noticed():
+    rng = np.random.default_rng(5)
+    tracker = BallTracker(SMALL, [3])
+    time = settle(tracker, {3: (0.0, 0.0)}, rng)
+    tracker.step(time + 1 / 30, [detection(3, (0.003, 0.0), rng)], clear)
+    assert not tracker.tracks[3].still
+
+
+def test_rest_is_neither_late_nor_early():
+    rng = np.random.default_rng(6)
+    tracker = BallTracker(SMALL, [0])
+    time = settle(tracker, {0: (-0.4, 0.0)}, rng)
+    speed, deceleration = 0.5, 0.15
+    rest = speed / deceleration
+    decided = None
+    for k in range(1, 160):
+        t = min(k / 30, rest)
+        place = (-0.4 + speed * t - 0.5 * deceleration * t * t, 0.0)
+        tracker.step(time + k / 30, [detection(0, place, rng)], clear)
+        if k > 3 and tracker.at_rest():
+            decided = k / 30
+            break
+    assert decided is not None
+    assert -0.05 < decided - rest < 0.5
+    assert tracker.tracks[0].mean[0] == pytest.approx(-0.4 + speed**2 / deceleration / 2, abs=1e-3)
+
+
+def test_ball_that_rolls_into_a_pocket_is_pocketed_once():
+    rng = np.random.default_rng(7)
+    tracker = BallTracker(SMALL, [0, 1])
+    balls = {0: (0.3, 0.1), 1: (-0.3, 0.0)}
+    time = settle(tracker, balls, rng)
+    pocket = SMALL.pockets[0]
+    way = pocket.position - np.array(balls[0])
+    distance = float(np.linalg.norm(way))
+    events = []
+    for k in range(1, 40):
+        travelled = 1.2 * k / 30
+        seen = [detection(1, balls[1], rng)]
+        if travelled < distance - pocket.radius:
+            seen.append(detection(0, np.array(balls[0]) + way / distance * travelled, rng))
+        states = {b.ball_id: b for b in tracker.step(time + k / 30, seen, clear)}
+        events.append(states[0].visibility == Visibility.POCKETED)
+    assert events[-1]
+    assert np.sum(np.diff(np.array(events, int)) == 1) == 1
+    assert states[0].motion == Motion.POCKETED
+    assert tracker.at_rest()
+
+
+def test_ball_taken_away_is_lost_and_known_again():
+    rng = np.random.default_rng(8)
+    tracker = BallTracker(SMALL, [0, 1])
+    time = settle(tracker, {0: (0.0, 0.0), 1: (0.3, 0.1)}, rng)
+    for k in range(1, 12):
+        states = tracker.step(time + k / 30, [detection(0, (0.0, 0.0), rng)], clear)
+    assert {b.ball_id: b.visibility for b in states}[1] == Visibility.LOST
+    for k in range(12, 40):
+        both = [detection(0, (0.0, 0.0), rng), detection(1, (-0.3, -0.1), rng)]
+        states = tracker.step(time + k / 30, both, clear)
+    assert {b.ball_id: b.visibility for b in states} == {0: Visibility.VISIBLE, 1: Visibility.VISIBLE}
+
+
+def test_prediction_knows_contacts():
+    position = np.array([[0.0, 0.0], [0.1, 0.0]])
+    ahead = advance(position, np.array([[3.0, 0.0], [0.0, 0.0]]), 0.05, SMALL)
+    assert ahead.position[0, 0] < ahead.position[1, 0]
+    assert list(ahead.hit) == [True, True]
+    wall = advance(np.array([[0.5, 0.1]]), np.array([[2.0, 0.0]]), 0.05, SMALL)
+    assert wall.position[0, 0] < SMALL.length / 2
+    assert wall.velocity[0, 0] < 0
+    gone = advance(np.array([[0.45, 0.19]]), np.array([[2.0, 2.0]]), 0.05, SMALL)
+    assert gone.pocket[0]
