@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from system_harness import Session
+from system_harness import ASKED, Session, wait_for
 
 # One domain per launch. CUE_TEST_DOMAINS names the first of them where other graphs share the machine.
 _FIRST_DOMAIN = int(os.environ.get("CUE_TEST_DOMAINS", "60"))
@@ -25,9 +25,7 @@ def domains() -> Iterator[int]:
     return itertools.cycle(range(_FIRST_DOMAIN, _FIRST_DOMAIN + _DOMAINS))
 
 
-@pytest.fixture(scope="module")
-def launch(domains, tmp_path_factory):
-    """Return a function that launches sessions; whatever is left of them is killed after the module."""
+def _launcher(domains, tmp_path_factory):
     sessions: list[Session] = []
 
     def start(name: str = "session", domain: int | None = None, environment: dict[str, str] | None = None, **arguments):
@@ -36,6 +34,31 @@ def launch(domains, tmp_path_factory):
         sessions.append(session)
         return session
 
-    yield start
-    for session in sessions:
-        session.close()
+    try:
+        yield start
+    finally:
+        for session in sessions:
+            session.close()
+
+
+@pytest.fixture
+def launch(domains, tmp_path_factory):
+    """Return a function that launches sessions; whatever is left of them is killed after the test."""
+    yield from _launcher(domains, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def launch_for_session(domains, tmp_path_factory):
+    """Return the same for sessions that several tests look at."""
+    yield from _launcher(domains, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def alone(launch_for_session) -> Session:
+    """Return a session that ran alone to its end."""
+    session = launch_for_session("alone", **ASKED)
+    wait_for(lambda: session.node("tracker"), "the tracker's process", 30.0, session.describe)
+    session.wait_striking()
+    session.note_shared_memory()
+    session.wait_end(240.0)
+    return session

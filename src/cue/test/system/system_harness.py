@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 import psutil
 
 MARK = "CUE_TEST_SYSTEM"
+ASKED = {"seed": 1, "shots": 4, "held_out_shots": 1}
+"""The shortest session that fits and judges."""
 NODES = ("world", "camera_sim", "score", "tracker", "twin", "fitter", "arm", "agent")
 ALARMS = re.compile(r"Traceback \(most recent call last\)|terminate called|Segmentation fault|core dumped")
 _SEGMENT = re.compile(r"/dev/shm/\S+")

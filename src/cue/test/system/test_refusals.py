@@ -11,7 +11,7 @@ from system_harness import cue_command
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(120)]
 
 
-def run_cue(tmp_path, *words: str, seconds: float = 60.0, **environment: str) -> subprocess.CompletedProcess:
+def run_cue(tmp_path, *words: str, seconds: float = 30.0, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [cue_command(), *words],
         cwd=tmp_path,
