@@ -33,9 +33,7 @@ class TrackerConfig:
     table: str = setting("", "path of the table preset (config/tables/*.yaml)")
     run_dir: str = setting("", "folder for shots.jsonl and tracker.json; empty = keep nothing")
     lockstep: bool = setting(True, "acknowledge every image: none may be lost, and the clock may stand still")
-    ball_ids: list[int] = setting(  # noqa: RUF009
-        [], "ids of the balls that may lie on the table; empty = any of 0..15"
-    )
+    ball_ids: list[int] = setting(list(range(16)), "ids of the balls that may lie on the table")  # noqa: RUF009
     half_turn: bool = setting(False, "turn the table frame by 180 degrees: y then points down in the image")
     calibration_images: int = setting(6, "images averaged before the table is reconstructed", "1", 1, 100)
     trail: float = setting(3.0, "length of the trails in the markers", "s", 0.0, 60.0)

@@ -69,7 +69,8 @@ def test_empty_folder_and_broken_image(tmp_path):
 def test_calibration_file(tmp_path):
     path = tmp_path / "camera.yaml"
     path.write_text(
-        "image_width: 64\nimage_height: 48\ncamera_matrix: {rows: 3, cols: 3, data: [60, 0, 31.5, 0, 61, 23.5, 0, 0, 1]}\n"
+        "image_width: 64\nimage_height: 48\n"
+        "camera_matrix: {rows: 3, cols: 3, data: [60, 0, 31.5, 0, 61, 23.5, 0, 0, 1]}\n"
         "distortion_model: plumb_bob\ndistortion_coefficients: {rows: 1, cols: 5, data: [0.1, 0, 0, 0, 0]}\n"
     )
     lens = Intrinsics.load(path)
