@@ -170,3 +170,14 @@ def test_one_image_takes_little_time(scene, detector):
         detector.detect(image, places)
     # 8 ms on one core of the machines this was written on; ten times that would be a fault.
     assert (time.process_time() - begin) / 20 < 0.08
+
+
+def test_an_image_full_of_things_is_only_slow(scene, detector):
+    rng = np.random.default_rng(12)
+
+    def confetti(image: np.ndarray) -> None:
+        for _ in range(400):
+            u, v = rng.integers([0, 0], [640, 360])
+            cv2.circle(image, (int(u), int(v)), int(rng.integers(3, 10)), rng.uniform(0, 255, 3).tolist(), -1)
+
+    detector.detect(scene.render({}, rng, confetti), NOWHERE)
