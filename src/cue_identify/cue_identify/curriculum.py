@@ -23,6 +23,8 @@ _SECOND_LOOKS = 1  # at shots that stay unexplained, for each stage
 _LAST_DRAWS, _LAST_STEPS = 48, 4  # [-] before a shot is left out for good
 _FEWEST_LEADERS = 3  # [-] shots without the unexplained ones
 _FEWEST_LEFT = 500  # [-] simulations that a second look may need
+_UNEXPLAINED = 1.0  # [-] mean log(1 + (r / 2 mm)^2): typical residuals of 2.6 mm, several times a tracker's noise
+_HAND = 0.05  # [m]
 _FAR = 3.0  # [-] robust scales: a sample this far off tells of something that is no noise
 _MOSTLY_FAR = 0.3  # [-] share of such samples from which a shot is left out
 
@@ -77,11 +79,13 @@ class Found:
         point: parameters, and nuisances of the shots kept.
         shots: kept.
         dropped: why a shot was left out, by shot id.
+        cost: of the shots kept and, as high as a shot gets that is a hand off, of those left out.
     """
 
     point: Point
     shots: tuple[ShotData, ...]
     dropped: dict[str, str]
+    cost: float
 
 
 class Curriculum:
@@ -132,7 +136,23 @@ class Curriculum:
             self.history.append({"stage": stage.name, "evaluations": self._budget.spent, "cost": float(np.mean(costs))})
             if number < len(stages) - 1:
                 kept = self._drop(parts, results, kept, stage, dropped)
-        return Found(Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept), dropped)
+        point, left = Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept)
+        fine = stages[-1].scale
+        cost = self.cost_at(left, point, fine) * len(left) + math.log1p((_HAND / fine) ** 2) * len(dropped)
+        return Found(point, left, dropped, cost / len(shots))
+
+    def best(self, shots: Sequence[ShotData], start: np.ndarray, plans: Sequence[Sequence[Stage]]) -> Found:
+        """Try one plan after the other until one explains the shots; return the best."""
+        found: Found | None = None
+        for plan in plans:
+            if found is not None and (found.cost <= _UNEXPLAINED or self._budget.left() < self._budget.limit // 2):
+                break
+            rival = self.run(shots, start, plan)
+            if found is None or rival.cost < found.cost:
+                found = rival
+        if found is None:
+            raise ValueError("needs a plan")
+        return found
 
     def _drop(
         self,
@@ -145,7 +165,7 @@ class Curriculum:
         """Return the shots that stay; none goes when most would, since then the parameters are to blame."""
         distances = [np.linalg.norm(differences(s, r), axis=1) for s, r in zip(parts, results, strict=True)]
         bad = [bool(np.mean(d > _FAR * stage.scale) > _MOSTLY_FAR) for d in distances]
-        if 2 * sum(bad) > len(kept):
+        if 2 * sum(bad) > len(kept) or len(kept) - sum(bad) < _FEWEST_LEADERS:
             return kept
         for shot, d, is_bad in zip(parts, distances, bad, strict=True):
             if is_bad:

@@ -25,14 +25,12 @@ from cue_identify.residuals import typical_sigma
 from cue_identify.scoring import mean_score
 from cue_identify.space import Space
 
-_UNEXPLAINED = 1.0  # [-] mean log(1 + (r / 2 mm)^2): typical residuals of 2.6 mm, several times a tracker's noise
-
 
 @dataclass(frozen=True)
 class FitConfig:
     """Settings of the fitter; each field describes itself."""
 
-    evaluations: int = setting(12000, "budget of simulated shots of one fit", low=100, high=10_000_000)
+    evaluations: int = setting(16000, "budget of simulated shots of one fit", low=100, high=10_000_000)
     population: int = setting(12, "points of one generation of CMA-ES", low=4, high=1000)
     threads: int = setting(0, "of the simulations, 0 = one per core; no influence on the result", low=0, high=1024)
 
@@ -161,11 +159,8 @@ class _Run:
         start = space.unit(present.values)
         curriculum.probe(shots, start)
         warm = present.revision > 0
-        found = curriculum.run(shots, start, REFIT if warm else CURRICULUM)
-        if warm and curriculum.cost_at(found.shots, found.point, fine) > _UNEXPLAINED:
-            rival = curriculum.run(shots, start, CURRICULUM)  # the estimate started from was in the wrong funnel
-            costs = [curriculum.cost_at(f.shots, f.point, fine) for f in (found, rival)]
-            found = (found, rival)[int(np.argmin(costs))]
+        # From the wrong funnel, or by bad luck, the first plan may fail; then the whole curriculum (again).
+        found = curriculum.best(shots, start, (REFIT if warm else CURRICULUM, CURRICULUM))
         name = f"revision {present.revision}" if warm else "the nominal parameters"
         verdict, held_out_error = self._judge(chosen, found.point, present, name)
         if chosen.borrowed and verdict.promoted:  # the judges have spoken: now they may teach

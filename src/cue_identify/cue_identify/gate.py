@@ -14,7 +14,7 @@ from cue_identify.observations import why_unusable
 from cue_identify.scoring import ShotScore
 
 _FEWEST_TO_SPLIT = 4
-_JUDGES = 0.4  # [-] share of the newest shots that judge a first fit when nobody says which
+_JUDGES = 0.3  # [-] share of the newest shots that judge a first fit when nobody says which
 _WORSE = 1.10  # [-] an estimate from more shots stays within chance of the one before; more than this is worse
 _GRAIN = 1e-3  # [m] errors below do not differ
 _HOPELESS = 10.0  # [m] error of a shot on which the twin fails

@@ -68,7 +68,7 @@ class Linearised:
         moved: (u,) bool: unknowns that were moved; the others have their prior alone.
         residuals: per shot the (m, 2) residuals in standard deviations.
         weights: per shot the (m,) robust weights, 1 = counts fully.
-        scores: (shots, d) each shot's own gradient by the parameters, without the prior.
+        scores: (shots, d) each shot's own gradient by the parameters, its nuisances at their best, without the prior.
     """
 
     hessian: np.ndarray
@@ -187,12 +187,16 @@ class Polish:
             at = np.r_[np.arange(d), own]
             flat = jacobians[i].reshape(-1, len(at))
             weighted = flat * np.repeat(w, 2)[:, None]
-            hessian[np.ix_(at, at)] += weighted.T @ flat
+            block = weighted.T @ flat
+            hessian[np.ix_(at, at)] += block
             slope = weighted.T @ r.reshape(-1)
             gradient[at] += slope
-            scores.append(slope[:d])
-            hessian[own, own] += 1.0 / self._spread[i] ** 2
-            gradient[own] += nuisance / self._spread[i] ** 2
+            known = 1.0 / self._spread[i] ** 2
+            inner = block[d:, d:] + np.diag(known)
+            pull = slope[d:] + nuisance * known
+            scores.append(slope[:d] - block[:d, d:] @ np.linalg.solve(inner, pull))
+            hessian[own, own] += known
+            gradient[own] += nuisance * known
         return Linearised(hessian, gradient, moved, residuals, weights, np.array(scores))
 
     def _jacobians(self, point: Point, base: Sequence[Replayed], active: np.ndarray, side: float) -> list[np.ndarray]:

@@ -40,8 +40,8 @@ def laplace(lines: Linearised, shots: Sequence[ShotData], space: Space, unit: np
 
     The nuisances are marginalised (they stand in the matrix). The covariance is scaled by the residuals that were
     really left, and by how alike neighbouring ones are: a smooth misfit of a hundred samples is not a hundred
-    independent witnesses. Where the shots pull a parameter in opposite directions, harder than their noise explains,
-    their disagreement decides (the "sandwich" of White 1980, shots as clusters).
+    independent witnesses. How far the single shots pull a parameter in opposite directions is added (the "sandwich" of
+    White 1980, shots as clusters): it shows what their noise does not explain.
     """
     d = len(space.names)
     bread = np.linalg.inv(lines.hessian)[:d, :d]
@@ -49,7 +49,7 @@ def laplace(lines: Linearised, shots: Sequence[ShotData], space: Space, unit: np
     if len(shots) > 1:
         pulls = lines.scores @ bread
         disagreement = np.sum((pulls - pulls.mean(axis=0)) ** 2, axis=0) * len(shots) / (len(shots) - 1)
-        stretch = np.sqrt(np.maximum(disagreement / np.diag(covariance), 1.0))
+        stretch = np.sqrt(1.0 + disagreement / np.diag(covariance))
         covariance = covariance * np.outer(stretch, stretch)
     # What the bounds alone know caps it: no parameter is less known than uniformly between them.
     sigma = np.sqrt(np.diag(covariance))

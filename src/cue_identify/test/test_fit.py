@@ -98,6 +98,17 @@ def test_a_twin_that_always_fails_is_told(fake_simulator, records):
     assert caught.value.code is FitCode.TWIN_FAULT
 
 
+def test_a_shot_that_nothing_explains_is_left_out_with_the_reason(fake_simulator, make_straight_records):
+    records = make_straight_records(fake_simulator(), HIDDEN, 8)
+    track = records[1].tracks[0]
+    kinked = track.position + np.where(track.time > 0.2, 0.15 * (track.time - 0.2), 0.0)[:, None] * [1.0, -1.0]
+    records[1] = replace(records[1], tracks=(replace(track, position=kinked),))
+    outcome = fit(fake_simulator(), records, FitRequest(parameters=STRAIGHT))
+    assert "unexplained" in outcome.excluded["shot-1"] and len(outcome.excluded) == 1
+    assert "shot-1" not in outcome.estimate.shot_ids
+    np.testing.assert_allclose(outcome.estimate.values, HIDDEN, rtol=0.05)
+
+
 def test_unknown_parameters_are_refused(fake_simulator, records):
     with pytest.raises(FitError, match="rolling_friction") as caught:
         fit(fake_simulator(), records, FitRequest(parameters=("slime",)))

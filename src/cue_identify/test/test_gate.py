@@ -31,7 +31,7 @@ def refused(code, *arguments):
 
 def test_the_newest_shots_judge_a_first_fit(records):
     found = split(records, (), (), (0, 1))
-    assert ids(found.train) == ids(records[:6]) and ids(found.held_out) == ids(records[6:]) and found.borrowed
+    assert ids(found.train) == ids(records[:7]) and ids(found.held_out) == ids(records[7:]) and found.borrowed
 
 
 def test_half_of_the_new_shots_judge_a_refit(records):

@@ -61,6 +61,26 @@ def test_the_observed_direction_is_found_within_its_prior(resting_ball):
     assert shot.turn == pytest.approx(true, abs=1.5e-3)
 
 
+@pytest.mark.parametrize("late", [-0.6, 0.8])
+def test_a_strike_time_that_the_track_contradicts_is_corrected(resting_ball, late):
+    time = np.arange(90) / 30 + late  # by the record
+    since = np.maximum(time - late - 0.01, 0.0)
+    points = [(0.6 * t - 0.5 * t**2, 0.0) if t < 0.6 else (0.18, 0.0) for t in since]
+    record = exchange((resting_ball(0, 0, 0),), (track(0, time, points, 5e-4, np.random.default_rng(3)),))
+    shot = observe(record, 0.0)
+    first_moving = shot.times[shot.time_index[np.flatnonzero(shot.observed[:, 0] > 0.01)[0]]]
+    assert 0 < first_moving < 0.1
+    assert shot.strike_stddev < 0.08
+
+
+def test_a_strike_time_within_reason_is_believed(resting_ball):
+    time = np.arange(1, 30) / 30
+    points = [(0.6 * (t + 0.004) - 0.5 * (t + 0.004) ** 2, 0.0) for t in time]
+    shot = observe(exchange((resting_ball(0, 0, 0),), (track(0, time, points),)), 0.0)
+    np.testing.assert_allclose(shot.times, time)
+    assert shot.strike_stddev == 0.003
+
+
 def test_a_curriculum_stage_ends_at_the_contact(head_on):
     shot = observe(head_on, 0.0)
     early = shot.until(1)
