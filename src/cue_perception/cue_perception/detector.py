@@ -222,7 +222,8 @@ class Detector:
             patch[1:-1, 1:-1] = labels[y : y + h, x : x + w] == k
             corner = np.array([x - 1, y - 1], float)
             split = [corner + p for p in self._split(patch)]
-            if 1.6 * ball < area < 20 * ball:
+            # Once the balls are known they seed themselves; what comes later is mostly an arm.
+            if 1.6 * ball < area < (3 if len(expected) else 20) * ball:
                 split += self._fill(patch, corner, [*split, *expected])
             pixels += split
             if 0.8 * ball < area < 3 * ball and area > 0.62 * w * h:

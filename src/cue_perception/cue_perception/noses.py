@@ -16,15 +16,14 @@ from cue_perception.camera import Camera, Intrinsics
 
 def sample(image: np.ndarray, pixels: np.ndarray) -> np.ndarray:
     """Return the bilinear colours (..., c) of a float32 or uint8 image at pixels (..., 2)."""
-    flat = pixels.astype(np.float32).reshape(-1, 2)
+    flat: np.ndarray = pixels.astype(np.float32).reshape(-1, 2)
     count = len(flat)
-    rows = -(-count // _ROW)  # OpenCV takes no map longer than 32767 either way
-    if rows > 1:
-        flat = np.concatenate([flat, np.zeros((rows * _ROW - count, 2), np.float32)]).reshape(rows, _ROW, 2)
-    else:
-        flat = flat.reshape(1, count, 2)
-    values = cv2.remap(image, flat[..., 0], flat[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    values = values.reshape(flat.shape[0] * flat.shape[1], -1)[:count]
+    width = min(count, _ROW)  # OpenCV takes no map longer than 32767 either way
+    if count % width:
+        flat = np.concatenate([flat, np.zeros((width - count % width, 2), np.float32)])
+    u, v = flat[:, 0].reshape(-1, width), flat[:, 1].reshape(-1, width)
+    values = cv2.remap(image, u, v, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    values = values.reshape(len(flat), -1)[:count]
     return values.reshape(*pixels.shape[:-1], -1)
 
 
