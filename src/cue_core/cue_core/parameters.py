@@ -94,8 +94,7 @@ _DEFINITIONS = (
         -0.01,
         0.01,
         "slope of the bed: positive accelerates a ball along +x",
-        "none: zero unless observed",
-        False,
+        "a table is levelled with a spirit level of about 1 mm/m",
     ),
     Parameter(
         "tilt_y",
@@ -104,8 +103,7 @@ _DEFINITIONS = (
         -0.01,
         0.01,
         "slope of the bed: positive accelerates a ball along +y",
-        "none: zero unless observed",
-        False,
+        "a table is levelled with a spirit level of about 1 mm/m",
     ),
 )
 
