@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from cue_core.balls import BallState, ball_colour
+from cue_core.balls import BallState, Visibility, ball_colour
 from cue_core.errors import CueError
 from cue_core.settings import check_settings, setting
 from cue_core.shots import ShotRecord
@@ -24,6 +24,7 @@ from cue_perception.stamps import StampGuard, Verdict
 from cue_perception.tracking import BallTracker
 
 _MOVED_CAMERA = 1.0  # px: a saved calibration whose noses lie this far from the edges is not believed
+_REST_NOISE = 1e-3  # m: between two images of a ball at rest
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Pipeline:
         self._summed = 0
         self._frame = 0
         self._answers: OrderedDict[int, Outcome] = OrderedDict()
+        self._held: tuple[BallState, ...] | None = None
         self._saved = saved
         if saved is not None:
             self.balls.restore(saved.balls)
@@ -157,7 +159,7 @@ class Pipeline:
     ) -> Outcome:
         outcome = Outcome(
             stamp=stamp,
-            balls=tuple(self.balls.states()) if self._detector is not None else (),
+            balls=self._told() if self._detector is not None else (),
             calibrated=self._detector is not None,
             settled=self.settled(),
             open_shot_id=self.recorder.open_shot_id,
@@ -172,6 +174,19 @@ class Pipeline:
         if record is None:
             return outcome
         return Outcome(**{**outcome.__dict__, "record": record})
+
+    def _told(self) -> tuple[BallState, ...]:
+        """Return the ball states to tell: the same from image to image while all rest.
+
+        So a plan does not depend on which of the last images its maker happened to have, and one seed gives one session.
+        """
+        now = tuple(self.balls.states())
+        if not self.settled():
+            self._held = None
+        elif self._held is None or not _same_rest(self._held, now):
+            known = all(b.visibility in (Visibility.VISIBLE, Visibility.POCKETED) for b in now)
+            self._held = now if known else None
+        return self._held or now
 
     def _restart_time(self) -> None:
         balls = self.balls.to_list()
@@ -236,6 +251,16 @@ class Pipeline:
                 tracks=(),
             )
         return SavedState(self.reconstruction, self.balls.to_list(), self.recorder.next_index, pending)
+
+
+def _same_rest(one: tuple[BallState, ...], other: tuple[BallState, ...]) -> bool:
+    """Tell whether these are the same balls at the same places, but for noise."""
+    return len(one) == len(other) and all(
+        a.ball_id == b.ball_id
+        and a.in_play == b.in_play
+        and float(np.linalg.norm(a.position - b.position)) < _REST_NOISE
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def require_image(image: np.ndarray) -> np.ndarray:
