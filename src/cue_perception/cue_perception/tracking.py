@@ -23,6 +23,7 @@ _NOT_SEEN = 25.0  # cost of leaving a ball without a detection
 _FIRST_FRAMES = 5  # that a ball must be seen before it gets a name
 _LATER_FRAMES = 15  # the same once the table is known: arms come and go
 _CLEAR_FRAMES = 6  # with cloth in view where a ball should be, before it is gone
+_REFOUND = 0.7  # share of the outline that a hidden ball must show to be found again elsewhere
 _LEAST_LIKENESS = 60.0  # Lab units
 
 
@@ -110,6 +111,8 @@ class BallTracker:
                 offset = d.position - expected.position[i]
                 distance = float(np.linalg.norm(offset))
                 foreign = float(difference(track.colour, d.colour))
+                if track.missed and d.support < _REFOUND and distance > 0.4 * self.table.ball_radius:
+                    continue  # part of an arm looks like part of a ball
                 reach = _FASTEST * max(dt, 0.005) * (1 + track.missed) + 0.01
                 if distance > reach or (foreign > _FOREIGN and d.support > 0.5) or foreign > 1.6 * _FOREIGN:
                     continue
