@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -178,7 +178,7 @@ class Pipeline:
     def _told(self) -> tuple[BallState, ...]:
         """Return the ball states to tell: the same from image to image while all rest.
 
-        So a plan does not depend on which of the last images its maker happened to have, and one seed gives one session.
+        So a plan does not depend on which of the last images its maker had, and one seed gives one session.
         """
         now = tuple(self.balls.states())
         if not self.settled():
@@ -186,7 +186,12 @@ class Pipeline:
         elif self._held is None or not _same_rest(self._held, now):
             known = all(b.visibility in (Visibility.VISIBLE, Visibility.POCKETED) for b in now)
             self._held = now if known else None
-        return self._held or now
+        if self._held is None:
+            return now
+        return tuple(
+            held if ball.visibility is held.visibility else replace(ball, position=held.position)
+            for ball, held in zip(now, self._held, strict=True)
+        )
 
     def _restart_time(self) -> None:
         balls = self.balls.to_list()
