@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import sys
 import time
@@ -133,27 +132,6 @@ class CalibrateClient:
         )
 
 
-def _centimetres(metres: float) -> str:
-    return "unknown" if math.isnan(metres) else f"{100 * metres:.2f} cm"
-
-
-def summary_lines(result: Calibrate.Result) -> list[str]:
-    """Return the closing lines of a session for a person."""
-    rows = (
-        ("held-out rest-position error", result.unfitted_rest_error, result.calibrated_rest_error),
-        ("held-out along-track error", result.unfitted_along_track_error, result.calibrated_along_track_error),
-    )
-    lines = []
-    for name, unfitted, calibrated in rows:
-        change = ""
-        if unfitted > 0 and not math.isnan(calibrated):
-            change = f"  ({100 * (calibrated / unfitted - 1):+.0f} %)"
-        lines.append(
-            f"{name:<29} unfitted {_centimetres(unfitted):>9}   calibrated {_centimetres(calibrated):>9}{change}"
-        )
-    return lines
-
-
 def _report(run_dir: str, display: ProgressDisplay) -> str:
     """Write the report if a session left something to tell; a failure of it never hides the session's result."""
     if not run_dir or not (Path(run_dir) / "summary.json").exists():
@@ -197,9 +175,7 @@ def main() -> int:
         return 2
     if result.error_code:
         print(f"error: the session ended with code {result.error_code}: {result.error_msg}", file=sys.stderr)
-    console.print(f"\n{result.summary}".rstrip(), soft_wrap=True)
     if report:
         console.print(f"report: {report}", soft_wrap=True)
-    for line in summary_lines(result):
-        console.print(line, soft_wrap=True)
+    console.print(f"\n{result.summary}".rstrip(), soft_wrap=True)
     return 1 if result.error_code else 0
