@@ -274,16 +274,6 @@ class SimulatedCamera:
         self._renderer.close()
 
 
-def write_png(path: str, picture: np.ndarray) -> None:
-    """Write a BGR picture.
-
-    Raises:
-        CueError: it cannot be written.
-    """
-    if not cv2.imwrite(path, picture):
-        raise CueError(f"{path}: cannot be written")
-
-
 def ball_poses(
     ids: Sequence[int], positions: np.ndarray, radius: float, pocketed: Sequence[bool] | None = None
 ) -> dict[int, BallPose]:

@@ -16,14 +16,14 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from cue_core.balls import BallState, ball_colour
+from cue_core.balls import BallState
 from cue_core.checks import only_keys
 from cue_core.errors import FileFormatError
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.table import TableModel
 from cue_sim.geometry import contact_tilt
 from cue_sim.model import ball_dimensions
-from cue_sim.scenery import add_scenery
+from cue_sim.scenery import add_scenery, dress_ball
 from cue_sim.twin import Twin
 
 FORMAT = "cue-twin"
@@ -168,8 +168,8 @@ def portable_spec(
             mass=float(mass[k]),
             contype=0,
             conaffinity=0,
-            rgba=[*ball_colour(ball)[1], 1],
         )
+        dress_ball(spec, body, ball, float(radius[k]))
         spin = 0.4 * float(radius[k]) ** 2 * value["spinning_deceleration"] / 9.81
         roll = float(radius[k]) * value["rolling_friction"]
         slide = value["sliding_friction"]

@@ -1,18 +1,21 @@
-"""Planar geometry of the noses and jaws, shared by model, kernel and scenery."""
+"""Geometry shared by models and scenery: noses and jaws in the plane, boxes by their corners."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import mujoco
 import numpy as np
 
 from cue_core.table import TableModel
 
 NOSE_RADIUS = 0.3
 """Of the rubber's edge, in ball radii; it also rounds the jaws."""
-CORNER_CUT = math.radians(180 - 142)
-SIDE_CUT = math.radians(180 - 104)
-"""Turn of a jaw's facing away from the nose line (WPA equipment specifications: 142 and 104 degree cut angles)."""
+# Turn of a jaw's facing away from the nose line (WPA equipment specifications: 142 and 104 degree cut angles).
+_CORNER_CUT = math.radians(180 - 142)
+_SIDE_CUT = math.radians(180 - 104)
 
 
 def contact_tilt(table: TableModel) -> float:
@@ -34,7 +37,7 @@ def nose_segments(table: TableModel) -> dict[str, tuple[str, np.ndarray, np.ndar
         ends, tails = [], []
         for tip, inward in ((cushion.start, along), (cushion.end, -along)):
             side = is_side_jaw(table, tip)
-            cut = SIDE_CUT if side else CORNER_CUT
+            cut = _SIDE_CUT if side else _CORNER_CUT
             shelf, depth = (table.side_shelf, table.side_mouth) if side else (table.corner_shelf, table.corner_mouth)
             end = tip + behind * (out + math.tan(cut / 2) * inward)
             facing = -math.cos(cut) * inward + math.sin(cut) * out
@@ -54,3 +57,17 @@ def is_side_jaw(table: TableModel, tip: np.ndarray) -> bool:
 def cushion_index(table: TableModel) -> dict[str, int]:
     """Return the index of each cushion by name, in the order of ``table.cushions``."""
     return {cushion.name: i for i, cushion in enumerate(table.cushions)}
+
+
+def add_box(spec: Any, low: Sequence[float], high: Sequence[float], *, name: str, material: str = "") -> None:
+    """Add a box between two opposite corners (3,) [m] to the world of a ``mujoco.MjSpec``; contacts are off."""
+    low_, high_ = np.array(low), np.array(high)
+    spec.worldbody.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        pos=(low_ + high_) / 2,
+        size=(high_ - low_) / 2,
+        material=material,
+        contype=0,
+        conaffinity=0,
+    )

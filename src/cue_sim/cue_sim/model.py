@@ -17,7 +17,7 @@ from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError
 from cue_core.table import TableModel
 from cue_sim.geometry import NOSE_RADIUS, contact_tilt, nose_segments
-from cue_sim.scenery import add_scenery
+from cue_sim.scenery import add_scenery, dress_ball
 
 CONTACT_MARGIN = 1e-6
 """Gap at which a contact enters the solver [m]: above the kernel's own notion of touching, below anything visible."""
@@ -66,7 +66,7 @@ def build_spec(
         ball_ids: 0..15, each once.
         radii: of single balls [m]; others have the table's.
         masses: of single balls [kg]; others have the table's.
-        visual: add cloth, rails, pockets and a light.
+        visual: add what a table looks like: cloth, cushions, rails, pockets, the balls' marks, floor, lamps.
 
     Raises:
         CueError: as :func:`ball_dimensions`.
@@ -95,6 +95,8 @@ def build_spec(
             _add_pair(spec, geom, other)
     if visual:
         add_scenery(spec, table)
+        for ball, r in zip(ball_ids, radius, strict=True):
+            dress_ball(spec, spec.body(f"ball_{ball}"), ball, float(r))
     return spec
 
 

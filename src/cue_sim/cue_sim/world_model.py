@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from cue_core.parameters import PARAMETERS
+from cue_sim.geometry import add_box
 from cue_sim.model import build_spec
 from cue_sim.robot import TIP_GEOM, ElasticTip, add_robot
 from cue_sim.world_config import WorldConfig
@@ -23,14 +23,14 @@ def build_world(world: WorldConfig) -> Any:
     tip = ElasticTip(table.ball_mass / world.tip.end_mass_ratio, world.tip.swing, world.tip.swing_damping)
     add_robot(spec, world.robot, table, tip)
     out = np.array([table.length, table.width]) / 2 + table.rail_width
-    _slab(spec, "table/bed", [-out[0], -out[1], -0.05], [out[0], out[1], 0.0])
+    add_box(spec, [-out[0], -out[1], -0.05], [out[0], out[1], 0.0], name="table/bed")
     inner = np.array([table.length, table.width]) / 2 + 0.3 * table.rail_width
     for sign, name in ((1.0, "north"), (-1.0, "south")):
         low, high = sorted((sign * inner[1], sign * out[1]))
-        _slab(spec, f"table/rail_{name}", [-out[0], low, 0.0], [out[0], high, table.nose_height])
+        add_box(spec, [-out[0], low, 0.0], [out[0], high, table.nose_height], name=f"table/rail_{name}")
     for sign, name in ((1.0, "east"), (-1.0, "west")):
         low, high = sorted((sign * inner[0], sign * out[0]))
-        _slab(spec, f"table/rail_{name}", [low, -out[1], 0.0], [high, out[1], table.nose_height])
+        add_box(spec, [low, -out[1], 0.0], [high, out[1], table.nose_height], name=f"table/rail_{name}")
     for body in spec.bodies:
         for geom in body.geoms:
             if geom.name.startswith("robot/"):
@@ -51,18 +51,6 @@ def build_world(world: WorldConfig) -> Any:
             solimp=[0.9999, 0.9999, 0.001, 0.5, 2],
         )
     return spec.compile()
-
-
-def _slab(spec: Any, name: str, low: list[float], high: list[float]) -> None:
-    low_, high_ = np.array(low), np.array(high)
-    spec.worldbody.add_geom(
-        name=name,
-        type=mujoco.mjtGeom.mjGEOM_BOX,
-        pos=(low_ + high_) / 2,
-        size=(high_ - low_) / 2,
-        contype=0,
-        conaffinity=0,
-    )
 
 
 def tip_contact(world: WorldConfig) -> tuple[float, float]:
