@@ -16,7 +16,9 @@ from pathlib import Path
 FOLDER = Path("/dev/shm")
 _BEING_MADE = 0.5  # [s] a lock file this young may belong to a process that is about to lock it
 # Fast DDS 2 (ROS 2 up to Jazzy) named them fastrtps, 3 names them fastdds.
-_LOCK = re.compile(r"(?P<stem>fast(?:rtps|dds)_(?:[0-9a-f]{16}|port\d+))_[es]l")
+_STEM = r"(?P<stem>fast(?:rtps|dds)_(?:[0-9a-f]{16}|port\d+))"
+_LOCK = re.compile(_STEM + "_[es]l")
+_SEGMENT = re.compile(_STEM)
 
 
 def _is_held(lock: Path) -> bool:
@@ -30,6 +32,28 @@ def _is_held(lock: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def _mapped(folder: Path) -> set[str]:
+    """Return the names of the files of a folder that processes have mapped."""
+    found: set[str] = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            found.update(re.findall(rf"{re.escape(str(folder))}/(\S+)", maps.read_text(errors="replace")))
+    return found
+
+
+def _unlocked(folder: Path, names: list[str]) -> set[str]:
+    """Return the segments without a lock file that nobody has mapped: a sender makes such a one for a dead reader."""
+    stems = {m["stem"] for m in map(_LOCK.fullmatch, names) if m}
+    alone = {name for name in names if _SEGMENT.fullmatch(name) and name not in stems}
+    for name in list(alone):
+        try:
+            if time.time() - (folder / name).stat().st_mtime < _BEING_MADE:
+                alone.discard(name)
+        except OSError:
+            alone.discard(name)
+    return alone - _mapped(folder) if alone else alone
 
 
 def remove_orphans(folder: Path = FOLDER) -> int:
@@ -47,7 +71,7 @@ def remove_orphans(folder: Path = FOLDER) -> int:
                 held[stem] = held.get(stem, False) or _is_held(folder / name)
             except OSError:  # gone meanwhile, or another user's
                 held[stem] = True
-    orphans = [stem for stem, is_held in held.items() if not is_held]
+    orphans = [stem for stem, is_held in held.items() if not is_held] + sorted(_unlocked(folder, names))
     for stem in orphans:
         for name in (stem, f"{stem}_el", f"{stem}_sl", f"sem.{stem}_mutex"):
             with contextlib.suppress(OSError):

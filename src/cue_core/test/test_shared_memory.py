@@ -1,6 +1,7 @@
 """Segments that nobody holds go, those of living processes stay."""
 
 import fcntl
+import mmap
 import os
 
 import pytest
@@ -24,3 +25,14 @@ def test_only_what_nobody_holds_is_removed(tmp_path, stem):
 
 def test_a_system_without_shared_memory_has_none_to_remove(tmp_path):
     assert remove_orphans(tmp_path / "none") == 0
+
+
+def test_a_segment_without_a_lock_goes_unless_it_is_mapped(tmp_path):
+    segment = tmp_path / "fastdds_port7411"
+    segment.write_bytes(b"x" * 4096)
+    assert remove_orphans(tmp_path) == 0  # somebody may be about to lock it
+    os.utime(segment, (0, 0))
+    with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        assert remove_orphans(tmp_path) == 0
+    assert remove_orphans(tmp_path) == 1
+    assert not segment.exists()
