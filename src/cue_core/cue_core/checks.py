@@ -29,16 +29,21 @@ def finite_in(name: str, value: Any, low: float, high: float, unit: str = "") ->
     return number
 
 
-def only_keys(where: object, given: Mapping[str, Any], allowed: Iterable[str]) -> None:
-    """Refuse a mapping that has keys beyond ``allowed``, so that a misspelt one is never ignored.
+def only_keys(where: object, given: Any, allowed: Iterable[str], needed: Iterable[str] = ()) -> None:
+    """Refuse a mapping that has keys beyond ``allowed``, so that a misspelt one is never ignored, or lacks one.
 
     Raises:
-        FileFormatError: naming the unknown keys and the allowed ones.
+        FileFormatError: it is no mapping, or naming the unknown keys and the allowed ones, or the missing ones.
     """
+    if not isinstance(given, Mapping):
+        raise FileFormatError(where, f"is a {type(given).__name__}, needs a mapping")
     allowed = sorted(allowed)
     unknown = sorted(set(given) - set(allowed))
     if unknown:
         raise FileFormatError(where, f"unknown key {', '.join(unknown)}; allowed are {', '.join(allowed)}")
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise FileFormatError(where, f"lacks {', '.join(missing)}")
 
 
 def load_yaml(path: Path | str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from cue_core.checks import finite_in, load_yaml, only_keys
-from cue_core.errors import FileFormatError
 
 
 @dataclass(frozen=True)
@@ -150,10 +149,7 @@ class TableModel:
             OutOfRangeError: a value is out of range.
         """
         fields = set(cls.__dataclass_fields__)
-        only_keys(where, data, fields)
-        missing = sorted(fields - {"cloth_colour"} - set(data))
-        if missing:
-            raise FileFormatError(where, f"lacks {', '.join(missing)}")
+        only_keys(where, data, fields, needed=sorted(fields - {"cloth_colour"}))
         values = dict(data)
         if "cloth_colour" in values:
             values["cloth_colour"] = tuple(finite_in("cloth_colour", c, 0, 1) for c in values["cloth_colour"])

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
-from cue_msgs.msg import BallState as BallMsg
 
 from cue_core import (
     PARAMETERS,
@@ -22,6 +21,7 @@ from cue_core import (
 )
 from cue_core.ros import conversions as c
 from cue_core.shot_log import record_to_dict
+from cue_msgs.msg import BallState as BallMsg
 
 
 def rotation(axis: np.ndarray, angle: float) -> np.ndarray:

@@ -6,18 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from std_msgs.msg import String
 
 from cue_core import CueError
 from cue_core.ros.diagnostics import Health
 from cue_core.ros.params import declare, setting
+from cue_core.ros.qos import LATCHED, STATES
 
 
 @dataclass(frozen=True)
@@ -128,3 +132,45 @@ child.wait()
         assert process.stdout.readline() == "up\n"
         process.kill()
         assert process.stdout.read() == ""  # the pipe closes only when the child is gone too
+
+
+WAITING = """
+import sys
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from cue_core.ros.node import run_node
+
+sys.exit(run_node(lambda: Node('probe', parameter_overrides=[Parameter('use_sim_time', value=True)])))
+"""
+
+
+@pytest.mark.ros
+def test_a_missing_clock_is_named_within_five_seconds() -> None:
+    environment = {**os.environ, "ROS_DOMAIN_ID": "22"}
+    words = [sys.executable, "-c", WAITING, "--ros-args", "-r", "/clock:=/north/clock"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        begin = time.monotonic()
+        line = process.stderr.readline()
+        waited = time.monotonic() - begin
+        process.terminate()
+    assert "no time on /north/clock" in line and "is the world running?" in line
+    assert waited < 8.0  # 5 s and the start of a process on a busy machine
+
+
+@pytest.mark.ros
+def test_a_mismatch_of_qos_is_logged_by_topic_and_policy(context: None, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rclpy tells of it by default; what matters is that no node of ours loses that (fault R04)."""
+    publisher = Node("offers_volatile")
+    publisher.create_publisher(String, "parameter_estimate", STATES)
+    subscriber = Node("wants_latched")
+    subscriber.create_subscription(String, "parameter_estimate", lambda _: None, LATCHED)
+    executor = SingleThreadedExecutor()
+    for node in (publisher, subscriber):
+        executor.add_node(node)
+    seen = ""
+    end = time.monotonic() + 20
+    while "incompatible QoS" not in seen and time.monotonic() < end:
+        executor.spin_once(timeout_sec=0.1)
+        seen += capfd.readouterr().err
+    assert "parameter_estimate" in seen and "DURABILITY" in seen, f"expected a warning, saw {seen!r}"

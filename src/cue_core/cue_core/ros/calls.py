@@ -166,11 +166,11 @@ class Caller:
                 self._wait(answered, self._answer_timeout)
             except Exception:
                 return True, self._cancelled(handle, futures, answered)
-            done = [f for f in futures if f.done() and f.result() is not None]
-            known = [f for f in done if f.result().status != GoalStatus.STATUS_UNKNOWN]
+            answers: list[Any] = [f.result() for f in futures if f.done() and f.result() is not None]
+            known = [a for a in answers if a.status != GoalStatus.STATUS_UNKNOWN]
             if known:
-                return True, known[0].result().result
-            if done:
+                return True, known[0].result
+            if answers:
                 return False, None
             answered.clear()
             if client.server_is_ready():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import cue_msgs.msg as msgs
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Pose
 from std_msgs.msg import Header
 
+import cue_msgs.msg as msgs
 from cue_core.balls import BallState, Motion, Visibility
 from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, ParameterEstimate, check_names

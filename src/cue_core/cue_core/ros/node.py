@@ -17,6 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from cue_core.errors import CueError
+from cue_core.ros.clock import watch_clock
 from cue_core.shared_memory import abandon, remove_orphans
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -30,7 +31,7 @@ def exit_with_parent() -> None:
         return
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent or parent == 1:  # it died before the call
+    if os.getppid() != parent:  # it died before the call
         sys.exit(0)
 
 
@@ -47,6 +48,7 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
     try:
         with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
             node = factory()
+            watch_clock(node)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: stop.set())
             _spin(node, threads, stop)
