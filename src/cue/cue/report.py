@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cue.report_data import RunData, finite, read_run
-from cue_core.errors import FileFormatError
+from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS
 
 _TEMPLATE = Path(__file__).resolve().parent / "templates" / "report.html.j2"
@@ -30,13 +30,7 @@ def write_report(run_dir: Path | str) -> Path:
     """
     run = read_run(run_dir)
     target = run.folder / "report.html"
-    page = _render(run)
-    try:
-        partial = target.with_suffix(".part")
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, target)
-    except OSError as error:
-        raise FileFormatError(target, f"cannot be written: {error.strerror}") from None
+    write_atomically(target, _render(run))
     return target
 
 

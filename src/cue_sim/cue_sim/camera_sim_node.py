@@ -21,29 +21,21 @@ from cue_core.ros.images import array_to_image
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
 from cue_core.ros.qos import IMAGES_LIVE, IMAGES_LOCKSTEP, STATES
-from cue_core.settings import check_settings, setting
+from cue_core.settings import setting
 from cue_msgs.msg import WorldState
 from cue_sim.camera import BallPose, SimulatedCamera
 from cue_sim.lens import CameraConfig
-from cue_sim.world_config import WorldConfig
+from cue_sim.world_config import WorldChoice
 
 _START_PATIENCE = 60.0  # s for OpenGL to come up on a busy machine
 
 
 @dataclass(frozen=True)
-class CameraSimConfig:
+class CameraSimConfig(WorldChoice):
     """Settings of the node."""
 
-    world: str = setting("hidden", "world file, by path or by name in config/worlds")
-    table: str = setting("", "table preset in place of the world file's, by path or name; empty = the file's")
-    robot: str = setting("", "robot file in place of the world file's, by path or name; empty = the file's")
-    seed: int = setting(1, "of everything the world file leaves open, and of the noise", low=0, high=2**31 - 1)
     lockstep: bool = setting(True, "render every frame; off: the newest only, and late by the camera's latency")
     frame_id: str = setting("camera_optical_frame", "frame of the images: z forward, x right, y down")
-
-    def __post_init__(self) -> None:
-        """Check the bounds."""
-        check_settings(self)
 
 
 def camera_info(camera: CameraConfig, header: Header) -> CameraInfo:
@@ -84,7 +76,7 @@ class CameraSimNode(Node):
         self._thread: threading.Thread | None = None
         self._settings = declare(self, CameraSimConfig)
         s = self._settings
-        self._world = WorldConfig.load(s.world, s.seed, s.table, s.robot)
+        self._world = s.load()
         self._health = Health(self)
         qos = IMAGES_LOCKSTEP if s.lockstep else IMAGES_LIVE
         self._image_publisher = self.create_publisher(Image, "camera/image_raw", qos)

@@ -8,7 +8,6 @@ start from, not to predict with.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from cue_core.balls import BallState
 from cue_core.checks import only_keys
 from cue_core.errors import FileFormatError
+from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.table import TableModel
 from cue_sim.geometry import contact_tilt
@@ -30,20 +30,6 @@ FORMAT = "cue-twin"
 VERSION = 1
 PORTABLE_STEP = 5e-4
 _KEYS = {"format", "version", "table", "balls", "estimate", "steps", "laws_beyond_parameters", "mujoco", "positions_m"}
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file in one move, so that a reader never sees half of it.
-
-    Raises:
-        FileFormatError: it cannot be written.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    except OSError as error:
-        raise FileFormatError(path, f"cannot be written: {error.strerror}") from None
 
 
 def twin_to_dict(twin: Twin, estimate: ParameterEstimate, balls: Sequence[BallState] = ()) -> dict[str, Any]:
@@ -103,7 +89,7 @@ def save_twin(path: Path | str, twin: Twin, estimate: ParameterEstimate, balls: 
     Raises:
         FileFormatError: it cannot be written.
     """
-    write_atomically(Path(path), json.dumps(twin_to_dict(twin, estimate, balls), indent=1) + "\n")
+    write_atomically(path, json.dumps(twin_to_dict(twin, estimate, balls), indent=1) + "\n")
 
 
 def load_twin(path: Path | str) -> tuple[Twin, ParameterEstimate]:
@@ -243,4 +229,4 @@ def save_portable(
     """
     spec = portable_spec(table, ball_ids, estimate, balls)
     spec.compile()
-    write_atomically(Path(path), spec.to_xml())
+    write_atomically(path, spec.to_xml())

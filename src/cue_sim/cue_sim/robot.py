@@ -206,13 +206,8 @@ class RobotConfig:
 
 
 def _keys(where: object, data: Any, *names: str) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise FileFormatError(where, f"is a {type(data).__name__}, needs a mapping")
-    only_keys(where, data, names)
-    missing = [name for name in names if name not in data]
-    if missing:
-        raise FileFormatError(where, f"lacks {', '.join(missing)}")
-    return data
+    only_keys(where, data, names, needed=names)
+    return dict(data)
 
 
 def _vector(where: object, values: Any, count: int, bound: float) -> np.ndarray:

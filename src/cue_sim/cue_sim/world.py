@@ -5,6 +5,7 @@ Times are whole nanoseconds since the world began, so that frames, control cycle
 
 from __future__ import annotations
 
+import io
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import mujoco
 import numpy as np
 
 from cue_core.errors import CueError, FileFormatError
+from cue_core.files import write_atomically
 from cue_sim import kernel
 from cue_sim.robot import TIP_GEOM
 from cue_sim.servo import Servo
@@ -232,24 +234,20 @@ class World:
         Raises:
             FileFormatError: it cannot be written.
         """
-        try:
-            draft = path.with_name(path.name + ".tmp")  # one name: a kill in between leaves no more than this
-            with draft.open("wb") as file:
-                np.savez(
-                    file,
-                    version=_CHECKPOINT_VERSION,
-                    identity=self._identity(),
-                    time=self.time,
-                    frame=self.frame,
-                    qpos=self._data.qpos,
-                    qvel=self._data.qvel,
-                    warmstart=self._data.qacc_warmstart,
-                    in_play=self._in_play,
-                    fell_at=self._fell_at,
-                )
-            draft.replace(path)
-        except OSError as error:
-            raise FileFormatError(path, f"cannot be written: {error.strerror}") from None
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            version=_CHECKPOINT_VERSION,
+            identity=self._identity(),
+            time=self.time,
+            frame=self.frame,
+            qpos=self._data.qpos,
+            qvel=self._data.qvel,
+            warmstart=self._data.qacc_warmstart,
+            in_play=self._in_play,
+            fell_at=self._fell_at,
+        )
+        write_atomically(path, buffer.getvalue())
 
     def restore(self, path: Path) -> bool:
         """Go on from a saved state, the arm braking to a hold; False = no such file.

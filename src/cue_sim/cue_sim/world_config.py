@@ -19,12 +19,35 @@ from cue_core.balls import ball_colour
 from cue_core.checks import finite_in, load_yaml, only_keys
 from cue_core.errors import CueError, FileFormatError, UnknownNameError
 from cue_core.parameters import PARAMETERS, check_names, nominal_values
+from cue_core.settings import check_settings, setting
 from cue_core.table import TableModel
 from cue_sim.lens import CameraConfig
 from cue_sim.robot import RobotConfig
 from cue_sim.servo import ServoConfig
 
 _LAYOUTS = ("random", "spread")
+
+
+@dataclass(frozen=True)
+class WorldChoice:
+    """Settings that name one world, the same in every process that plays a part in it."""
+
+    world: str = setting("hidden", "world file, by path or by name in config/worlds")
+    table: str = setting("", "table preset in place of the world file's, by path or name; empty = the file's")
+    robot: str = setting("", "robot file in place of the world file's, by path or name; empty = the file's")
+    seed: int = setting(1, "of everything the world file leaves open, and of the noise", low=0, high=2**31 - 1)
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        check_settings(self)
+
+    def load(self) -> WorldConfig:
+        """Read the world.
+
+        Raises:
+            CueError: a file is missing or malformed, in one line.
+        """
+        return WorldConfig.load(self.world, self.seed, self.table, self.robot)
 
 
 @dataclass(frozen=True)
@@ -208,19 +231,13 @@ def _draw(data: Any, seed: int, where: str) -> Any:
 
 def _section(data: Mapping[str, Any], name: str, allowed: Sequence[str]) -> Mapping[str, Any]:
     section = data.get(name, {})
-    if not isinstance(section, Mapping):
-        raise FileFormatError(name, f"is a {type(section).__name__}, needs a mapping")
     only_keys(name, section, allowed)
-    return section
+    return dict(section)
 
 
 def _build(path: Path, data: Mapping[str, Any], seed: int, table_name: str, robot_name: str) -> WorldConfig:
-    only_keys(
-        path, data, ("table", "robot", "balls", "physics", "cushion_offset_spread", "tip", "steps", "servo", "camera")
-    )
-    missing = [name for name in ("table", "robot", "balls", "camera") if name not in data]
-    if missing:
-        raise FileFormatError(path, f"lacks {', '.join(missing)}")
+    needed = ("table", "robot", "balls", "camera")
+    only_keys(path, data, (*needed, "physics", "cushion_offset_spread", "tip", "steps", "servo"), needed)
     data = _draw(data, seed, "")
     table = TableModel.load(config_file("tables", table_name or str(data["table"])))
     robot = RobotConfig.load(config_file("robots", robot_name or str(data["robot"])))
@@ -250,12 +267,7 @@ def _build(path: Path, data: Mapping[str, Any], seed: int, table_name: str, robo
 
 def _camera(data: Any) -> CameraConfig:
     names = tuple(CameraConfig.__dataclass_fields__)
-    if not isinstance(data, Mapping):
-        raise FileFormatError("camera", f"is a {type(data).__name__}, needs a mapping")
-    only_keys("camera", data, names)
-    missing = [name for name in names if name not in data]
-    if missing:
-        raise FileFormatError("camera", f"lacks {', '.join(missing)}")
+    only_keys("camera", data, names, needed=names)
     values = dict(data)
     for name in ("position", "target", "focal", "centre", "distortion"):
         values[name] = np.array(values[name], float)

@@ -27,30 +27,22 @@ from cue_core.ros.diagnostics import Health
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
 from cue_core.ros.qos import LATCHED, STATES, STATES_LATCHED
-from cue_core.settings import check_settings, setting
+from cue_core.settings import setting
 from cue_msgs.msg import BallStateArray, BallTruth, ShotExecution, WorldState
 from cue_sim.goals import Ending, Goal
 from cue_sim.trajectory import GoalError, JointTrajectory, Tolerances, TrajectoryCode, check_goal
 from cue_sim.world import JointSample, World, WorldEvent
-from cue_sim.world_config import WorldConfig
+from cue_sim.world_config import WorldChoice, WorldConfig
 from cue_sim.world_loop import WorldLoop
 
 
 @dataclass(frozen=True)
-class WorldNodeConfig:
+class WorldNodeConfig(WorldChoice):
     """Settings of the node."""
 
-    world: str = setting("hidden", "world file, by path or by name in config/worlds")
-    table: str = setting("", "table preset in place of the world file's, by path or name; empty = the file's")
-    robot: str = setting("", "robot file in place of the world file's, by path or name; empty = the file's")
-    seed: int = setting(1, "of everything the world file leaves open", low=0, high=2**31 - 1)
     run_dir: str = setting("", "run folder for the world's state; empty = keep nothing")
     lockstep: bool = setting(True, "advance only when the tracker has seen the last images and something is wanted")
     real_time_factor: float = setting(1.0, "simulated per wall time where lockstep is off", low=0.05, high=100.0)
-
-    def __post_init__(self) -> None:
-        """Check the bounds."""
-        check_settings(self)
 
 
 def stamp(time_ns: int) -> Time:
@@ -122,7 +114,7 @@ class WorldNode(Node):
         self._thread: threading.Thread | None = None
         self._settings = declare(self, WorldNodeConfig)
         s = self._settings
-        self._config = WorldConfig.load(s.world, s.seed, s.table, s.robot)
+        self._config = s.load()
         self._world = World(self._config)
         self._loop = WorldLoop(self._world, self, s.run_dir)
         if self._loop.restored:
