@@ -23,7 +23,7 @@ _SECOND_LOOKS = 1  # at shots that stay unexplained, for each stage
 _LAST_DRAWS, _LAST_STEPS = 48, 4  # [-] before a shot is left out for good
 _FEWEST_LEADERS = 3  # [-] shots without the unexplained ones
 _FEWEST_LEFT = 500  # [-] simulations that a second look may need
-_UNEXPLAINED = 1.0  # [-] mean log(1 + (r / 2 mm)^2): typical residuals of 2.6 mm, several times a tracker's noise
+_UNEXPLAINED = 0.5  # [-] mean log(1 + (r / 2 mm)^2): typical residuals of 1.6 mm, more than a tracker's noise
 _HAND = 0.05  # [m]
 _FAR = 3.0  # [-] robust scales: a sample this far off tells of something that is no noise
 _MOSTLY_FAR = 0.3  # [-] share of such samples from which a shot is left out
@@ -113,13 +113,14 @@ class Curriculum:
         unit, nuisance = start, list(Point.at(start, shots).nuisance)
         sigma, kept, dropped = typical_sigma(shots), list(range(len(shots))), dict[str, str]()
         for number, stage in enumerate(stages):
-            self._budget.stage, self._budget.best_cost = stage.name, math.inf
+            self._budget.stage = stage.name
             scale = max(stage.scale / sigma, 2.0)
             if number == len(stages) - 1:
                 for i in self._explained(shots, unit, nuisance, sorted(set(range(len(shots))) - set(kept)), scale):
                     kept = sorted([*kept, i])
                     del dropped[shots[i].record.shot_id]
             parts = [shots[i].until(stage.contacts) for i in kept]
+            self._budget.best_cost = self.cost(parts, [unit], stage.scale)[0]
             active = self.effects(parts, unit) > _MATTERS
             if not active.any():
                 continue
@@ -133,7 +134,10 @@ class Curriculum:
                 nuisance[i] = found
             results = self._replayer.run(point.trials(self._space, parts))
             costs = [robust_cost(s, r, stage.scale)[0] for s, r in zip(parts, results, strict=True)]
-            self.history.append({"stage": stage.name, "evaluations": self._budget.spent, "cost": float(np.mean(costs))})
+            self._budget.best_cost = float(np.mean(costs))
+            self.history.append(
+                {"stage": stage.name, "evaluations": self._budget.spent, "cost": self._budget.best_cost}
+            )
             if number < len(stages) - 1:
                 kept = self._drop(parts, results, kept, stage, dropped)
         point, left = Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept)
@@ -222,7 +226,7 @@ class Curriculum:
         found = cma_search(
             lambda points: self.cost(parts, [full(p) for p in points], stage.scale),
             unit[active],
-            stage.step,
+            np.minimum(stage.step, self._space.prior_stddev[active]),
             generations,
             population,
             self._rng,

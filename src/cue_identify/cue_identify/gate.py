@@ -15,7 +15,7 @@ from cue_identify.scoring import ShotScore
 
 _FEWEST_TO_SPLIT = 4
 _JUDGES = 0.3  # [-] share of the newest shots that judge a first fit when nobody says which
-_WORSE = 1.10  # [-] an estimate from more shots stays within chance of the one before; more than this is worse
+_CHANCE = 0.4  # [-] standard deviation of the logarithm of one shot's ratio of errors, of two equally good estimates
 _GRAIN = 1e-3  # [m] errors below do not differ
 _HOPELESS = 10.0  # [m] error of a shot on which the twin fails
 
@@ -134,7 +134,8 @@ def judge(new: Sequence[ShotScore], present: Sequence[ShotScore], present_name: 
     """Compare two estimates on the same shots, by rest and along-track error.
 
     The errors of a shot with many contacts are ruled by chance and would rule their mean: the estimates are compared
-    by the geometric mean, over shots, of the ratio of their errors. Worse by up to a tenth counts as not worse.
+    by the geometric mean, over shots, of the ratio of their errors. Worse within what chance does to so few shots
+    counts as not worse: the new estimate rests on more of them.
 
     Args:
         new: scores of the new estimate.
@@ -149,12 +150,13 @@ def judge(new: Sequence[ShotScore], present: Sequence[ShotScore], present_name: 
         return Verdict(False, f"not promoted: no {judges} shot moved a ball, nothing to judge by")
     ours, theirs = np.minimum(ours, _HOPELESS), np.minimum(theirs, _HOPELESS)
     ratio = float(np.exp(np.mean(np.log((ours[known] + _GRAIN) / (theirs[known] + _GRAIN)))))
+    allowed = float(np.exp(_CHANCE / np.sqrt(known.any(axis=1).sum())))
     rest = known[:, 0]
     figures = (
         f"{ratio:.2f} times the errors of {present_name} (mean rest error {_millimetres(ours[rest, 0])} against "
-        f"{_millimetres(theirs[rest, 0])}) over {len(new)} {judges} shots"
+        f"{_millimetres(theirs[rest, 0])}) over {len(new)} {judges} shots, allowed up to {allowed:.2f}"
     )
-    return Verdict(True, f"promoted: {figures}") if ratio <= _WORSE else Verdict(False, f"not promoted: {figures}")
+    return Verdict(True, f"promoted: {figures}") if ratio <= allowed else Verdict(False, f"not promoted: {figures}")
 
 
 def _millimetres(errors: np.ndarray) -> str:

@@ -25,7 +25,6 @@ _DAMPINGS = (0.1, 1.0, 10.0)  # tried side by side, relative to the present one
 _GAIN_FLOOR = 0.01  # [-] chalk, and a tip that meets the ball a millimetre off, change it by as much
 _LARGEST_GAIN = 0.3  # [-]
 _BADLY = 0.15  # [-] share of outlying samples from which a shot counts as badly explained
-_PRIOR_PRECISION = 1.0  # one standard deviation = the whole range: decides where nothing else does
 
 
 @dataclass(frozen=True)
@@ -104,13 +103,14 @@ class Polish:
         """
         self._replayer, self._shots, self._space = replayer, list(shots), space
         self._scale, self._prior, self._places = scale, prior, places
+        self._precision = 1.0 / space.prior_stddev**2
         self._spread = [
             np.r_[s.turn_prior, _gain_prior(s), s.strike_stddev, np.repeat(s.mover_stddev, 2)] for s in self._shots
         ]
 
     def objective(self, point: Point, replayed: Sequence[Replayed]) -> float:
         """Return the objective of a replayed point."""
-        total = 0.5 * _PRIOR_PRECISION * float(np.sum((point.unit - self._prior) ** 2))
+        total = 0.5 * float(np.sum(self._precision * (point.unit - self._prior) ** 2))
         parts = zip(range(len(self._shots)), replayed, point.nuisance, strict=True)
         return total + sum(self._part(i, result, nuisance) for i, result, nuisance in parts)
 
@@ -172,8 +172,8 @@ class Polish:
         d = len(point.unit)
         size = d + sum(len(n) for n in point.nuisance)
         hessian, gradient, moved = np.zeros((size, size)), np.zeros(size), np.zeros(size, bool)
-        hessian[np.arange(d), np.arange(d)] = _PRIOR_PRECISION
-        gradient[:d] = _PRIOR_PRECISION * (point.unit - self._prior)
+        hessian[np.arange(d), np.arange(d)] = self._precision
+        gradient[:d] = self._precision * (point.unit - self._prior)
         moved[:d] = active
         residuals, weights, scores, first = [], [], [], d
         for i, (shot, nuisance) in enumerate(zip(self._shots, point.nuisance, strict=True)):

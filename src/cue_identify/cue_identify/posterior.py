@@ -12,7 +12,7 @@ from cue_identify.polish import Linearised
 from cue_identify.space import Space
 
 _KNOWN = 0.5
-"""A parameter is identifiable when the shots at least halve the standard deviation it has within its bounds alone."""
+"""A parameter is identifiable when the shots at least halve the standard deviation that bounds and prior give."""
 
 _UNIFORM = 1.0 / np.sqrt(12.0)  # [-] standard deviation of a uniform distribution over the unit range
 _CORRELATED = 0.9
@@ -51,11 +51,12 @@ def laplace(lines: Linearised, shots: Sequence[ShotData], space: Space, unit: np
         disagreement = np.sum((pulls - pulls.mean(axis=0)) ** 2, axis=0) * len(shots) / (len(shots) - 1)
         stretch = np.sqrt(1.0 + disagreement / np.diag(covariance))
         covariance = covariance * np.outer(stretch, stretch)
-    # What the bounds alone know caps it: no parameter is less known than uniformly between them.
+    # No parameter is less known than uniformly between its bounds, or than by its prior.
     sigma = np.sqrt(np.diag(covariance))
-    cap = np.minimum(1.0, _UNIFORM / sigma)
+    widest = np.minimum(space.prior_stddev, _UNIFORM)
+    cap = np.minimum(1.0, widest / sigma)
     covariance = covariance * np.outer(cap, cap)
-    sigma = np.minimum(sigma, _UNIFORM)
+    sigma = np.minimum(sigma, widest)
     correlation = covariance / np.outer(sigma, sigma)
     pairs = tuple(
         (space.names[i], space.names[j], float(correlation[i, j]))
@@ -65,7 +66,7 @@ def laplace(lines: Linearised, shots: Sequence[ShotData], space: Space, unit: np
     )
     return Posterior(
         covariance=covariance * np.outer(space.span, space.span),
-        identifiable=sigma < _KNOWN * _UNIFORM,
+        identifiable=sigma < _KNOWN * widest,
         at_bound=space.at_bound(unit),
         pairs=pairs,
     )

@@ -33,7 +33,7 @@ class SearchResult:
 def cma_search(
     cost: Callable[[Sequence[np.ndarray]], list[float]],
     start: np.ndarray,
-    step: float,
+    step: float | np.ndarray,
     generations: int,
     population: int,
     rng: np.random.Generator,
@@ -47,13 +47,14 @@ def cma_search(
     Args:
         cost: costs of points (d,); infinite ones are ranked last.
         start: (d,), on or inside the bounds.
-        step: initial standard deviation, in unit coordinates.
+        step: initial standard deviation, in unit coordinates, one for all or (d,).
         generations: at most.
         population: points a generation.
         rng: the only source of chance.
         budget: told of the best cost.
     """
     if len(start) == 1:  # pycma does not work in one dimension: add one that nothing depends on
+        step = np.resize(step, 2)
         padded = cma_search(
             lambda points: cost([p[:1] for p in points]), np.r_[start, 0.5], step, generations, population, rng, budget
         )
@@ -64,8 +65,9 @@ def cma_search(
     try:
         strategy = cma.CMAEvolutionStrategy(
             np.clip(start, 0.0, 1.0),
-            step,
+            float(np.max(step)),
             {
+                "CMA_stds": np.resize(step, len(start)) / np.max(step),
                 "bounds": [0.0, 1.0],
                 "popsize": population,
                 "maxiter": generations,

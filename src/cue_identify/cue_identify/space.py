@@ -10,6 +10,15 @@ import numpy as np
 from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, Parameter, check_names
 
+PRIOR_STDDEV = {
+    "tilt_x": 0.002,  # [rad] tables are levelled to about a millimetre per metre
+    "tilt_y": 0.002,
+    "cushion_restitution_slope": 0.06,  # [s/m] rubber loses a few per cent per m/s
+}
+"""Standard deviation, in the parameter's unit, of what is known of parameters that are nearly zero by nature.
+
+It decides only what the shots leave open; other parameters have none but a weak pull towards where the search began."""
+
 _AT_BOUND = 0.01  # [-] of the range, as the message says
 
 
@@ -64,6 +73,12 @@ class Space:
     def span(self) -> np.ndarray:
         """Return (d,) high minus low."""
         return self.high - self.low
+
+    @property
+    def prior_stddev(self) -> np.ndarray:
+        """Return (d,) prior standard deviations in unit coordinates; 1 where nothing particular is known."""
+        known = [PRIOR_STDDEV.get(name, np.inf) for name in self.names]
+        return np.minimum(np.array(known) / self.span, 1.0)
 
     def unit(self, values: np.ndarray) -> np.ndarray:
         """Return (d,) unit coordinates of a full vector (P,), moved into the box when outside."""

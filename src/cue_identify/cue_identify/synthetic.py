@@ -13,6 +13,7 @@ from cue_core.parameters import PARAMETERS, nominal_values
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
 from cue_core.table import TableModel
 from cue_identify.replay import Simulator
+from cue_identify.space import PRIOR_STDDEV
 
 _HORIZON = 15.0  # [s]
 _STILL_FRAMES = 5  # after rest, as a tracker needs to be sure
@@ -43,8 +44,8 @@ class Noise:
 def hidden_values(rng: np.random.Generator, low: float = 0.3, high: float = 0.6) -> np.ndarray:
     """Return (P,) parameters whose fitted ones differ from the nominal by 30-60 %.
 
-    Restitutions lose that share of the way to their lower bound; the slope, zero by nature, moves by that share of
-    half its range.
+    Restitutions lose that share of the way to their lower bound; what is zero by nature moves by that share of two of
+    its prior's standard deviations.
     """
     values = nominal_values()
     for i, p in enumerate(PARAMETERS.values()):
@@ -54,7 +55,7 @@ def hidden_values(rng: np.random.Generator, low: float = 0.3, high: float = 0.6)
         if p.name in _PERFECT:
             values[i] = p.nominal - share * (p.nominal - p.minimum)
             continue
-        size = abs(p.nominal) if p.nominal else 0.5 * (p.maximum - p.minimum)
+        size = abs(p.nominal) if p.nominal else 2 * PRIOR_STDDEV.get(p.name, 0.25 * (p.maximum - p.minimum))
         side = rng.choice([-1.0, 1.0])
         margin = 0.02 * (p.maximum - p.minimum)
         moved = [p.nominal + s * share * size for s in (side, -side)]

@@ -50,7 +50,10 @@ def test_straight_rolls_give_back_their_parameters_and_nothing_of_cushions(outco
         assert not estimate.identifiable[i] and not estimate.frozen[i], name
         assert estimate.values[i] == pytest.approx(PARAMETERS[name].nominal, abs=1e-6)
         assert estimate.stddevs[i] > 0.25 * (PARAMETERS[name].maximum - PARAMETERS[name].minimum)
-    assert estimate.frozen[ORDER.index("tilt_x")] and estimate.stddevs[ORDER.index("tilt_x")] == 0
+    assert (
+        estimate.frozen[ORDER.index("spinning_deceleration")]
+        and estimate.stddevs[ORDER.index("spinning_deceleration")] == 0
+    )
     assert outcome.promoted and outcome.faults == 0 and set(estimate.shot_ids) == {f"shot-{i}" for i in range(6)}
 
 
