@@ -21,35 +21,50 @@ def strike_time(
     frame: float,
     contact_time: float | None = None,
 ) -> tuple[float, float]:
-    """Extrapolate a ball's first straight stretch back to where it lay.
+    """Return when a ball was struck, and the standard deviation of that [s].
+
+    The images tell it by themselves, to a few milliseconds where the ball is in full view. The arm's own contact time
+    is better, if it is on the same clock: it is taken unless a clear view of the ball speaks for a later time, as it does
+    where the images come late. A ball cannot move before it is touched, so an earlier time from the images is an error.
 
     Args:
         rest: (2,) position before [m].
         rest_covariance: (2, 2) [m^2].
         samples: of the ball from well before the strike on, oldest first.
         frame: time between images [s].
-        contact_time: of the arm [s]; used only where the arm hid the ball while it began to move.
+        contact_time: of the arm [s]; None = unknown.
+    """
+    seen, spread, clear = seen_strike_time(rest, rest_covariance, samples, frame)
+    if contact_time is None:
+        return seen, spread
+    if clear and seen > contact_time + max(5 * spread, 0.02):
+        return seen, spread
+    return contact_time, _ARM_SIGMA
+
+
+def seen_strike_time(
+    rest: np.ndarray, rest_covariance: np.ndarray, samples: list[Sample], frame: float
+) -> tuple[float, float, bool]:
+    """Extrapolate a ball's first straight stretch back to where it lay.
 
     Returns:
-        Time of the strike and its standard deviation [s].
+        Time of the strike, its standard deviation [s], and whether the ball was in full view around it.
     """
     clear = [s for s in samples if s.support > FULL] or samples
     noise = float(np.sqrt(np.trace(rest_covariance) / 2)) + 1e-4
     moved = [k for k, s in enumerate(clear) if np.linalg.norm(s.position - rest) > max(5 * noise, 0.0015)]
     if not moved:
-        return (clear[-1].time if clear else 0.0), frame
+        return (clear[-1].time if clear else 0.0), frame, False
     first = moved[0]
     latest = clear[first].time
     last_still = clear[first - 1].time if first else latest - frame
     earliest = last_still - 0.5 * frame
     guess, spread = 0.5 * (last_still + latest), float((latest - last_still) / np.sqrt(12) + 1e-3)
-    if latest - last_still > 1.6 * frame:  # hidden meanwhile: it may even have met a cushion
-        if contact_time is not None and earliest <= contact_time <= latest:
-            return contact_time, _ARM_SIGMA
-        return guess, spread
+    if latest - last_still > 1.6 * frame:
+        return guess, spread, False  # hidden meanwhile: it may even have met a cushion
     path = _straight(rest, clear[first : first + _MOST])
     if len(path) < 2:
-        return guess, spread
+        return guess, spread, False
     s = np.array([float(np.linalg.norm(p.position - rest)) for p in path])
     sigma = np.array([np.sqrt(np.trace(p.covariance) / 2) + noise for p in path])
     t = np.array([p.time for p in path])
@@ -71,15 +86,16 @@ def strike_time(
         jacobian[-1, 2] = 1 / _DECELERATION_SIGMA
         x = x - np.linalg.lstsq(jacobian, model(x), rcond=None)[0]
     if not np.isfinite(x).all() or not earliest <= x[0] <= latest + 0.1 * frame:
-        return float(np.clip(x[0] if np.isfinite(x[0]) else guess, earliest, latest)), spread
+        return float(np.clip(x[0] if np.isfinite(x[0]) else guess, earliest, latest)), spread, False
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
-    return float(x[0]), float(np.sqrt(covariance[0, 0]) + 2e-4)
+    return float(x[0]), float(np.sqrt(covariance[0, 0]) + 2e-4), True
 
 
 def _straight(rest: np.ndarray, samples: list[Sample]) -> list[Sample]:
     """Return the samples up to the first turn or sudden loss of speed."""
     path = samples[:1]
-    direction = samples[0].position - rest
+    # The first sample may have moved by little more than its noise: the second knows the direction better.
+    direction = samples[min(1, len(samples) - 1)].position - rest
     direction = direction / max(float(np.linalg.norm(direction)), 1e-9)
     pace = None
     for before, after in itertools.pairwise(samples):
