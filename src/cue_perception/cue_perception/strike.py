@@ -24,8 +24,9 @@ def strike_time(
     """Return when a ball was struck, and the standard deviation of that [s].
 
     The images tell it by themselves, to a few milliseconds where the ball is in full view. The arm's own contact time
-    is better, if it is on the same clock: it is taken unless a clear view of the ball speaks for a later time, as it does
-    where the images come late. A ball cannot move before it is touched, so an earlier time from the images is an error.
+    is better, if it is on the same clock: it is taken unless a clear view of the ball speaks for a later time, as it
+    does where the images come late. A ball cannot move before it is touched, so an earlier time from the images is an
+    error.
 
     Args:
         rest: (2,) position before [m].
