@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
+_BEING_MAPPED = 0.1  # [s] likewise of a segment that nobody has mapped
 _BEING_MADE = 0.5  # [s] a lock file this young may belong to a process that is about to lock it
 # Fast DDS 2 (ROS 2 up to Jazzy) named them fastrtps, 3 names them fastdds.
 _STEM = r"(?P<stem>fast(?:rtps|dds)_(?:[0-9a-f]{16}|port\d+))"
@@ -34,30 +35,32 @@ def _is_held(lock: Path) -> bool:
     return False
 
 
-def _mapped(folder: Path) -> set[str]:
-    """Return the names of the files of a folder that processes have mapped."""
+def _mapped(folder: Path, but: int) -> set[str]:
+    """Return the names of the files of a folder that processes have mapped, but for the one of a number."""
     found: set[str] = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
+        if maps.parent.name == str(but):
+            continue
         with contextlib.suppress(OSError):
             found.update(re.findall(rf"{re.escape(str(folder))}/(\S+)", maps.read_text(errors="replace")))
     return found
 
 
-def _unlocked(folder: Path, names: list[str]) -> set[str]:
+def _unlocked(folder: Path, names: list[str], but: int) -> set[str]:
     """Return the segments without a lock file that nobody has mapped: a sender makes such a one for a dead reader."""
     stems = {m["stem"] for m in map(_LOCK.fullmatch, names) if m}
     alone = {name for name in names if _SEGMENT.fullmatch(name) and name not in stems}
     for name in list(alone):
         try:
-            if time.time() - (folder / name).stat().st_mtime < _BEING_MADE:
+            if time.time() - (folder / name).stat().st_mtime < _BEING_MAPPED:
                 alone.discard(name)
         except OSError:
             alone.discard(name)
-    return alone - _mapped(folder) if alone else alone
+    return alone - _mapped(folder, but) if alone else alone
 
 
-def remove_orphans(folder: Path = FOLDER) -> int:
-    """Remove the segments that no living process holds, and return how many."""
+def remove_orphans(folder: Path = FOLDER, but: int = 0) -> int:
+    """Remove the segments that no living process holds, but for the one of a number, and return how many."""
     held: dict[str, bool] = {}
     try:
         names = os.listdir(folder)
@@ -71,7 +74,7 @@ def remove_orphans(folder: Path = FOLDER) -> int:
                 held[stem] = held.get(stem, False) or _is_held(folder / name)
             except OSError:  # gone meanwhile, or another user's
                 held[stem] = True
-    orphans = [stem for stem, is_held in held.items() if not is_held] + sorted(_unlocked(folder, names))
+    orphans = [stem for stem, is_held in held.items() if not is_held] + sorted(_unlocked(folder, names, but))
     for stem in orphans:
         for name in (stem, f"{stem}_el", f"{stem}_sl", f"sem.{stem}_mutex"):
             with contextlib.suppress(OSError):
@@ -86,4 +89,4 @@ def abandon(folder: Path = FOLDER) -> None:
             target = Path(os.readlink(link))
             if target.parent == folder and _LOCK.fullmatch(target.name):
                 os.close(int(link.name))
-    remove_orphans(folder)
+    remove_orphans(folder, but=os.getpid())
