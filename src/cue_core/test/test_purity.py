@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2]
-ROS_EDGE = {"cue_core.ros"}
+ROS_EDGE = {"cue_core.ros", "cue.ros_launch"}
 PACKAGES = ("cue_core", "cue_perception", "cue_sim", "cue_identify", "cue_agent", "cue_arm", "cue")
 
 BLOCK = """
