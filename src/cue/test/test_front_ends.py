@@ -255,7 +255,8 @@ def test_the_launch_file_starts_what_the_embedded_runner_starts(name, given, pre
     started = embedded(name, given[name], prefix, tmp_path)
     assert set(started) == set(nodes)
     for title, process in started.items():
-        beside = {k: v for k, v in process["environment"].items() if os.environ.get(k) != v}
+        wanted = nodes[title]["environment"]
+        beside = {k: v for k, v in process["environment"].items() if k in wanted or os.environ.get(k) != v}
         assert {**process, "environment": beside} == nodes[title]
 
 
