@@ -133,6 +133,10 @@ def test_its_run_folder_can_be_read_without_ros(alone):
     assert json.loads((alone.run_dir / "twin.json").read_text())
 
 
+def test_it_leaves_nothing_in_the_folder_it_was_started_in(alone):
+    assert sorted(path.name for path in alone.folder.iterdir()) == ["run", "terminal.txt"]
+
+
 def test_its_report_needs_nothing_else(alone):
     text = (alone.run_dir / "report.html").read_text()
     assert "<html" in text
