@@ -88,7 +88,7 @@ def fit_outlines(image: np.ndarray, camera: Camera, start: np.ndarray, radius: f
     inverse = np.linalg.inv(jacobian)
     covariance = covariance + _FLOOR**2 * inverse @ np.swapaxes(inverse, 1, 2)
     # What hides part of a ball draws edges of its own: such a centre may be off by some tenths of a radius.
-    hidden = 0.2 * radius * np.clip(0.85 - count / _RAYS, 0, 1)
+    hidden = 0.8 * radius * np.clip(0.85 - count / _RAYS, 0, 1)
     covariance = covariance + (hidden**2)[:, None, None] * np.eye(2)
     contrast = np.sum(np.where(used, step, 0.0), axis=1) / np.maximum(count, 1)
     return OutlineFit(position, covariance, count / _RAYS, scatter, solution[:, 2], contrast)

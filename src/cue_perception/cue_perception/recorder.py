@@ -12,7 +12,7 @@ import numpy as np
 from cue_core.balls import BallState, Visibility
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
 from cue_perception.strike import strike_time
-from cue_perception.track import FULL, WINDOW, Sample, Track
+from cue_perception.track import FULL, WINDOW, Sample, Track, plausible
 from cue_perception.tracking import BallTracker
 
 _MOVED = 0.003  # m
@@ -278,7 +278,7 @@ class ShotRecorder:
     def _track(self, current: _Open, ball_id: int, strike: float, after: Sequence[BallState]) -> BallTrack | None:
         ball = self._tracker.tracks[ball_id]
         end = ball.still_since if ball.still else np.inf
-        samples = [s for s in self._samples(current, ball_id) if strike < s.time <= end + 1e-9]
+        samples = plausible([s for s in self._samples(current, ball_id) if strike < s.time <= end + 1e-9])
         if not samples:
             return None
         return BallTrack(

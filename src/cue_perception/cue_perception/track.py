@@ -16,6 +16,7 @@ WINDOW = 0.36
 _REST_SPEED = 0.005  # m/s
 _ACCELERATION = 3.0  # m/s^2, one sigma: sliding friction and swerve
 _HISTORY = 4096  # samples: two minutes at 30 a second
+_IMPLAUSIBLE = 0.006  # m: no ball leaves a straight path by more between two images, but at a contact
 _HIDDEN_SHIFT = 0.008  # m: whatever covers part of a ball can shift its measured centre by some of this
 FULL = 0.8
 """Share of the outline from which on a ball counts as unobstructed."""
@@ -227,10 +228,32 @@ class Track:
         )
 
 
+def plausible(samples: list[Sample]) -> list[Sample]:
+    """Return samples without those that no straight stretch of the path explains: an arm's edge taken for the ball's.
+
+    A contact turns the path, so it is enough that a sample fits the two before it, the two after it, or its neighbours.
+    """
+    kept: list[Sample] = []
+    for k, sample in enumerate(samples):
+        offsets = []
+        for near, far in ((kept[-1:], kept[-2:-1]), (samples[k + 1 : k + 2], samples[k + 2 : k + 3])):
+            if near and far:
+                step = (near[0].position - far[0].position) / (near[0].time - far[0].time)
+                offsets.append(near[0].position + step * (sample.time - near[0].time) - sample.position)
+        if kept and k + 1 < len(samples):
+            before, after = kept[-1], samples[k + 1]
+            share = (sample.time - before.time) / (after.time - before.time)
+            offsets.append(before.position + share * (after.position - before.position) - sample.position)
+        reach = _IMPLAUSIBLE + 4 * float(np.sqrt(np.trace(sample.covariance)))
+        if not offsets or min(float(np.linalg.norm(o)) for o in offsets) < reach:
+            kept.append(sample)
+    return kept
+
+
 def mean_of(samples: list[Sample]) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted mean (2,) of samples and its covariance (2, 2).
 
-    A third of each measurement's covariance is systematic (shading, lens): averaging does not take it away.
+    Most of a measurement's covariance is systematic (shading, lens, pose): averaging does not take that away.
     """
     weights = np.array([1 / np.trace(s.covariance) for s in samples])
     weights /= weights.sum()
@@ -240,4 +263,4 @@ def mean_of(samples: list[Sample]) -> tuple[np.ndarray, np.ndarray]:
     weights = np.where(far <= max(3 * float(np.median(far)), 3e-4), weights, 0.0)
     weights /= weights.sum()
     typical = np.einsum("n,nij->ij", weights, np.array([s.covariance for s in samples]))
-    return weights @ positions, typical * (0.33 + 0.67 * float(np.sum(weights**2)))
+    return weights @ positions, typical * (0.9 + 0.1 * float(np.sum(weights**2)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cue_perception.strike import seen_strike_time, strike_time
-from cue_perception.track import Sample
+from cue_perception.track import Sample, plausible
 
 REST = np.zeros(2)
 SPREAD = np.eye(2) * (1e-4) ** 2
@@ -55,3 +55,17 @@ def test_ball_that_never_moved_gives_no_precise_time():
     _, spread, clear = seen_strike_time(REST, SPREAD, _samples(1.0, 99.0, rng), 1 / 30)
     assert not clear
     assert spread >= 1 / 30
+
+
+def test_what_no_path_explains_is_left_out_of_a_track():
+    rng = np.random.default_rng(4)
+    samples = _samples(1.5, 0.1, rng)
+    wall = 20  # it turns back here
+    turned = [
+        s if k <= wall else s._replace(position=2 * samples[wall].position - s.position) for k, s in enumerate(samples)
+    ]
+    assert len(plausible(turned)) == len(turned)
+    turned[8] = turned[8]._replace(position=turned[8].position + np.array([0.0, 0.155]))
+    turned[30] = turned[30]._replace(position=turned[30].position + np.array([0.03, 0.02]))
+    kept = plausible(turned)
+    assert {round(30 * s.time) for s in turned} - {round(30 * s.time) for s in kept} == {8, 30}
