@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cue_agent.peers import Scene
-from cue_agent.reach import SECTORS, Reach, distance_to_nose, playable, unit
+from cue_agent.reach import Reach, distance_to_nose, playable, touched_ahead, unit
+from cue_core.errors import CueError
 from cue_core.shots import Shot
 
-PROBES = ("one_cushion", "half_ball", "two_cushion", "head_on", "roll")
-"""Generic shots in the order in which they teach: cloth and cushion, balls, angles, impact, cloth alone."""
+PROBES = ("one_cushion", "half_ball", "roll", "head_on", "two_cushion")
+"""Generic shots in the order in which they teach: cloth and cushion, balls, cloth and slope alone, impact, angles.
+
+The last goes so far that the unfitted twin does not know in which corner it ends: it is for a twin that was fitted.
+"""
 _MAX_CUT = 0.9
-# Elevation [rad] and tip speed [m/s], the most ordinary stroke first.
-_ESCAPES = ((0.0, 0.2), (0.2, 0.3), (0.35, 0.4), (0.35, 0.2), (0.35, 0.1))
+_ESCAPE_SPEEDS = (0.35, 0.2, 0.6, 0.12)
+"""Of the tip, the most useful first [m/s]."""
+_ESCAPE_STEP = math.radians(5.0)
+_HIGH_CUE = (0.7, 0.2)
+"""Elevation [rad] and height of the contact [ball radii] that pass over most of what lies behind the cue ball."""
+_ANY_NUMBER = re.compile(r"\d+(\.\d+)?")
 _AIMED = ("aimed", "cushion", "roll")
 _AIMED_SHARES = (0.55, 0.30, 0.15)
 
@@ -31,6 +40,7 @@ class Candidate:
         azimuth: [rad], -pi..pi.
         target: id of the ball that is aimed at, -1 = none.
         elevation: of the cue [rad].
+        vertical_offset: of the contact above the centre [ball radii].
     """
 
     kind: str
@@ -38,10 +48,11 @@ class Candidate:
     azimuth: float
     target: int = -1
     elevation: float = 0.0
+    vertical_offset: float = 0.0
 
     def shot(self, shot_id: str) -> Shot:
         """Return it as a shot."""
-        return Shot(shot_id, self.speed, self.azimuth, self.elevation)
+        return Shot(shot_id, self.speed, self.azimuth, self.elevation, vertical_offset=self.vertical_offset)
 
 
 def free_path(scene: Scene, azimuth: float, length: float) -> bool:
@@ -122,8 +133,9 @@ def propose(scene: Scene, kind: str, rng: np.random.Generator, speeds: tuple[flo
     if not free_path(scene, azimuth, way):
         return None
     if kind == "roll":
-        # Long and slow: only directions that leave a third of the table's length to roll.
-        slow = (low, min(high, 1.3 * low))
+        # Long and slow: only directions that leave a third of the table's length to roll. The slower, the longer the
+        # slope of the bed acts on the ball.
+        slow = (0.6 * low, min(high, 1.2 * low))
         return Candidate(kind, _speed(rng, *slow), azimuth) if way > scene.table.length / 3 else None
     span = {"one_cushion": (low, middle), "two_cushion": (middle, 0.5 * (middle + high))}.get(kind, (low, high))
     return Candidate(kind, _speed(rng, *span), azimuth)
@@ -162,15 +174,45 @@ def aimed(
     return generate(scene, _AIMED, count, rng, speeds, reach, _AIMED_SHARES)
 
 
-def escapes(scene: Scene, reach: Reach) -> list[Candidate]:
-    """Return gentle strokes, with a raised cue where needed, for a cue ball that lies where hardly any shot works.
+def escapes(scene: Scene, reach: Reach, count: int) -> tuple[list[Candidate], dict[str, int]]:
+    """Return gentle strokes in all directions, with a raised cue where needed, and why others were refused.
 
-    That is at a cushion, mostly. Directions that a more ordinary stroke serves are not tried with a rarer one.
+    They serve a cue ball that lies where hardly any shot works: at a cushion, mostly. Every :data:`_ESCAPE_STEP` is
+    tried, with the next speed only while fewer than ``count`` were found. All are the arm's own answers.
+
+    Returns:
+        Candidates, level ones first, and how often each reason was given.
     """
-    found: dict[int, Candidate] = {}
-    for elevation, speed in _ESCAPES:
-        for sector in range(SECTORS):
-            azimuth = math.remainder(sector * 2 * math.pi / SECTORS, 2 * math.pi)
-            if sector not in found and playable(scene, azimuth, speed, reach, elevation)[0]:
-                found[sector] = Candidate("escape", speed, azimuth, elevation=elevation)
-    return list(found.values())
+    ball = scene.cue_ball
+    if ball is None:
+        return [], {"no cue ball": 1}
+    balls = {b.ball_id: b.position for b in scene.object_balls}
+    found: list[Candidate] = []
+    refused: dict[str, int] = {}
+    for speed in _ESCAPE_SPEEDS:
+        for i in range(round(2 * math.pi / _ESCAPE_STEP)):
+            azimuth = math.remainder(i * _ESCAPE_STEP, 2 * math.pi)
+            why = ""
+            touching = touched_ahead(scene, azimuth)
+            # A ball right behind bars a level cue and is no reason for the arm to raise it: ask for a high one too.
+            for elevation, vertical in ((0.0, 0.0), _HIGH_CUE) if touching is None else ():
+                try:
+                    shot = reach.raised(
+                        Shot("escape", speed, azimuth, elevation, vertical_offset=vertical), ball.position, balls
+                    )
+                except CueError as error:
+                    why = str(error)
+                    continue
+                why = ""
+                found.append(
+                    Candidate("escape", speed, azimuth, elevation=shot.elevation, vertical_offset=shot.vertical_offset)
+                )
+                break
+            if touching is not None:
+                why = "a ball touches the cue ball"
+            if why:
+                reason = f"{speed:g} m/s: {_ANY_NUMBER.sub('#', why)}"
+                refused[reason] = refused.get(reason, 0) + 1
+        if len(found) >= count:
+            break
+    return sorted(found, key=lambda c: c.elevation), refused

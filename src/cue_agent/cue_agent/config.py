@@ -32,21 +32,36 @@ class AgentConfig:
     agreement_shots: int = setting(
         2, "shots in a row, predicted before they were fitted, to stop early", low=1, high=100
     )
-    spare_shots: int = setting(2, "kept back to replace held-out shots that cannot be judged", low=0, high=100)
+    reserve_shots: int = setting(
+        1, "always kept back for what befalls the held-out shots: escapes, lost records", low=0, high=100
+    )
+    spare_shots: int = setting(
+        2,
+        "kept back at most: reserve_shots, and one for each unusable exploration shot",
+        low=0,
+        high=100,
+    )
     min_held_out: int = setting(3, "held-out shots without which a session that ends early has failed", low=1, high=999)
 
-    candidates: int = setting(48, "shots proposed per decision", low=4, high=100_000)
-    shortlist: int = setting(12, "of these, examined with the ensemble", low=1, high=10_000)
-    ensemble: int = setting(8, "parameter samples per examined shot", low=0, high=1000)
+    candidates: int = setting(64, "shots proposed per decision", low=4, high=100_000)
+    shortlist: int = setting(16, "of these, examined with the ensemble", low=1, high=10_000)
+    ensemble: int = setting(12, "parameter samples per examined shot", low=0, high=1000)
     speed_min: float = setting(0.3, "slowest tip", "m/s", 0.05, 5.0)
     speed_max: float = setting(1.2, "fastest tip", "m/s", 0.05, 5.0)
     speed_stddev: float = setting(0.01, "relative error of a stroke's speed", low=0.0, high=0.5)
     azimuth_stddev: float = setting(0.005, "error of a stroke's direction", "rad", 0.0, 0.2)
+    nominal_azimuth_stddev: float = setting(
+        0.025, "the same as azimuth_stddev for the unfitted twin, whose cushions are as uncertain", "rad", 0.0, 0.2
+    )
     nominal_speed_stddev: float = setting(
         0.15, "the same as speed_stddev for the unfitted twin, whose friction is as uncertain", low=0.0, high=0.5
     )
     measurement_stddev: float = setting(0.002, "of an observed rest position", "m", 1e-5, 0.1)
-    max_cue_pocket: float = setting(0.08, "largest probability of losing the cue ball in one shot", low=0.0, high=1.0)
+    rest_stddev: float = setting(0.01, "of a predicted rest position, beyond the ensemble's", "m", 0.0, 0.5)
+    nominal_rest_stddev: float = setting(0.04, "the same for the unfitted twin", "m", 0.0, 0.5)
+    max_cue_pocket: float = setting(
+        0.08, "largest probability of losing the cue ball in a pocket or its mouth in one shot", low=0.0, high=1.0
+    )
     max_any_pocket: float = setting(0.15, "largest probability of losing any ball in one shot", low=0.0, high=1.0)
     max_stuck: float = setting(0.25, "largest probability of leaving the cue ball hardly playable", low=0.0, high=1.0)
     min_playable: float = setting(0.25, "share of directions that must be playable", low=0.0, high=1.0)
@@ -59,7 +74,7 @@ class AgentConfig:
         9.0,
     )
 
-    max_refusals: int = setting(12, "shots in a row that the arm may refuse", low=1, high=1000)
+    max_refusals: int = setting(24, "shots in a row that the arm may refuse", low=1, high=1000)
     max_failures: int = setting(3, "strokes in a row that may fail without touching the ball", low=1, high=100)
     max_aborted: int = setting(
         0,

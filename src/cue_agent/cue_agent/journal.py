@@ -19,6 +19,8 @@ from cue_core.shots import Shot
 
 EXPLORE = "explore"
 HELD_OUT = "held_out"
+ESCAPE = "escape"
+"""Played among the held-out shots to free the cue ball; part of the budget, but neither fitted nor judged."""
 _SHOT_ID = re.compile(r"s(\d+)")
 
 
@@ -28,7 +30,7 @@ class Attempt:
 
     Attributes:
         shot: as commanded.
-        role: :data:`EXPLORE` or :data:`HELD_OUT`.
+        role: :data:`EXPLORE`, :data:`HELD_OUT` or :data:`ESCAPE`.
         revision: of the estimate when it was chosen.
         status: None = not known yet.
         message: what went wrong.
@@ -142,8 +144,11 @@ class SessionState:
         return [a for a in self.attempts if a.spent and role in (None, a.role)]
 
     def usable_ids(self, role: str) -> tuple[str, ...]:
-        """Return the ids of the shots of a role whose records can be fitted or judged."""
-        return tuple(a.shot.shot_id for a in self.attempts if a.usable and a.role == role)
+        """Return the ids of the shots of a role whose records can be fitted or judged.
+
+        Shots with a raised cue are left out: how the tip and the slate share such a blow no parameter of the twin says.
+        """
+        return tuple(a.shot.shot_id for a in self.attempts if a.usable and a.role == role and a.shot.elevation == 0.0)
 
     @property
     def revision(self) -> int:

@@ -13,11 +13,14 @@ from cue_agent.config import PLANNERS, AgentConfig
 from cue_agent.misfit import KINDS, Misfit, misfit
 from cue_agent.peers import NOMINAL, Prediction, Scene, Twin, TwinError
 from cue_agent.reach import Reach, SectorReach, playable
-from cue_agent.value import Value, copies, evaluate, shares
+from cue_agent.value import Value, copies, evaluate, shares, worries
 from cue_core.errors import UnknownNameError
 from cue_core.shots import Shot, ShotRecord
 
 TURNS = 4
+_TOLD_REASONS = 8
+_LEAST_DOUBT = 0.03
+"""Least relative error of the speed against which risks are weighed."""
 _NOTHING_KNOWN: Mapping[str, Misfit] = dict.fromkeys(KINDS, Misfit(0.0, 0))
 
 
@@ -105,14 +108,17 @@ def examine(
 ) -> list[tuple[Candidate, Value]]:
     """Return the numbers of each candidate over the posterior ensemble; those the twin cannot simulate are left out.
 
-    Costs ``ensemble + 4`` simulated shots for each candidate.
+    Costs ``ensemble + 1`` simulated shots for each candidate and 20 more for its copies.
     """
     config = context.config
     fitted = context.revision != NOMINAL
     speed_stddev = config.speed_stddev if fitted else config.nominal_speed_stddev
+    doubt = config.azimuth_stddev if fitted else config.nominal_azimuth_stddev
     shots = [c.shot(f"candidate-{i}") for i, c in enumerate(candidates)]
     predictions = _ask(context, shots, config.ensemble if fitted else 0)
     perturbed = _ask(context, [p for s in shots for p in copies(s, speed_stddev, config.azimuth_stddev)], 0)
+    strayed = _ask(context, [p for s in shots for p in worries(s, max(speed_stddev, _LEAST_DOUBT), doubt)], 0)
+    share = len(strayed) // max(len(shots), 1)
     found = []
     for i, (candidate, prediction) in enumerate(zip(candidates, predictions, strict=True)):
         around = [p for p in perturbed[4 * i : 4 * i + 4] if p is not None]
@@ -122,9 +128,11 @@ def examine(
             context.scene,
             prediction,
             around,
+            [p for p in strayed[share * i : share * (i + 1)] if p is not None],
             config.ensemble if fitted else 0,
             misfits,
             config.measurement_stddev,
+            config.rest_stddev if fitted else config.nominal_rest_stddev,
             context.reach,
             config.min_playable,
         )
@@ -135,7 +143,7 @@ def examine(
 def safe(value: Value, config: AgentConfig, slack: float = 1.0) -> bool:
     """Tell whether a shot's risks are within the limits, widened by ``slack``."""
     return (
-        value.pocket_cue <= slack * config.max_cue_pocket
+        value.pocket_cue + value.mouth <= slack * config.max_cue_pocket
         and value.pocket_any <= slack * config.max_any_pocket
         and value.stuck <= slack * config.max_stuck
     )
@@ -146,8 +154,8 @@ def _rank(
 ) -> list[tuple[Candidate, Value]]:
     """Return the safe ones by falling utility.
 
-    When none is safe, those within three times the limits, safest first; in the last turn all that are likely to keep
-    the cue ball: a shot with a known risk is better than no shot.
+    When none is safe, those within three times the limits, safest first; in the last turn all: without a shot the
+    session ends, with a risky one it ends perhaps.
     """
     order = sorted(range(len(examined)), key=lambda i: (-utility(*examined[i]), i))
     kept = [examined[i] for i in order if safe(examined[i][1], context.config)]
@@ -155,25 +163,36 @@ def _rank(
         return kept
     last = context.turn == TURNS - 1
     risky = [examined[i] for i in order if safe(examined[i][1], context.config, 3.0) or last]
-    risky = [e for e in risky if e[1].pocket_cue < 0.5]
-    return sorted(risky, key=lambda e: (e[1].pocket_cue, e[1].pocket_any + e[1].stuck))
+    return sorted(risky, key=lambda e: (e[1].pocket_cue + e[1].mouth, e[1].pocket_any + e[1].stuck + e[1].rail))
 
 
 def _speeds(config: AgentConfig) -> tuple[float, float]:
     return config.speed_min, config.speed_max
 
 
-def _candidates(context: Context, kinds: Sequence[str]) -> list[Candidate]:
-    """Return candidates of the kinds that are likely playable; other kinds where the table gives none of these."""
+def _candidates(context: Context, kinds: Sequence[str]) -> tuple[list[Candidate], dict[str, int]]:
+    """Return candidates of the kinds that are likely playable; other kinds where the table gives none of these.
+
+    Where it gives few, or none of them worked at the first turn, escapes come beside them, and why others are refused.
+    """
     count, rng, speeds, scene = context.config.candidates, context.rng, _speeds(context.config), context.scene
     sectors = SectorReach(context.reach)
-    found = generate(scene, kinds, count, rng, speeds, sectors) if kinds else []
+    found = generate(scene, kinds, count, rng, speeds, sectors) if kinds and context.turn == 0 else []
     if not found:
         found = aimed(scene, count, rng, speeds, sectors)
     if not found:
         found = generate(scene, ["random"], count, rng, speeds, sectors)
-    few = len(found) < count // 4
-    return found + escapes(scene, context.reach) if few else found
+    if context.turn == 0 and len(found) >= count // 4:
+        return found, {}
+    ways, refused = _escapes(context)
+    return found + ways, refused
+
+
+def _escapes(context: Context) -> tuple[list[Candidate], dict[str, int]]:
+    """Return escapes, evenly thinned out to the number of candidates, and why others are refused."""
+    ways, refused = escapes(context.scene, context.reach, context.config.shortlist)
+    stride = max(len(ways) // context.config.candidates, 1)
+    return ways[context.turn % stride :: stride], refused
 
 
 def _playable_ones(context: Context, candidates: Iterable[Candidate], count: int) -> list[Candidate]:
@@ -182,7 +201,8 @@ def _playable_ones(context: Context, candidates: Iterable[Candidate], count: int
     for c in candidates:
         if len(found) == count:
             break
-        if playable(context.scene, c.azimuth, c.speed, context.reach, c.elevation)[0]:
+        # Escapes are the arm's own answers.
+        if c.kind == "escape" or playable(context.scene, c.azimuth, c.speed, context.reach)[0]:
             found.append(c)
     return found
 
@@ -201,7 +221,7 @@ def _as_meant(kind: str, prediction: Prediction) -> bool:
 class OfflinePlanner:
     """Generic probes first, then the shots of the largest utility (see :mod:`cue_agent.value`).
 
-    One decision costs ``candidates`` simulated shots for the mean outcome of each proposal, and ``ensemble + 4`` for
+    One decision costs ``candidates`` simulated shots for the mean outcome of each proposal, and ``ensemble + 21`` for
     each of the ``shortlist``.
     """
 
@@ -210,17 +230,17 @@ class OfflinePlanner:
     def choose(self, context: Context) -> Choice:
         """Return the options for the next exploration shot, the best first."""
         probe = PROBES[context.slot % len(PROBES)] if context.slot < context.config.probes else ""
-        candidates = _candidates(context, [probe] if probe else [])
+        candidates, refused = _candidates(context, [probe] if probe else [])
         misfits = misfit(context.explained, context.scene.table) if context.explained else _NOTHING_KNOWN
         shots = [c.shot(f"candidate-{i}") for i, c in enumerate(candidates)]
         likely = [
             (c, p)
             for c, p in zip(candidates, _ask(context, shots, 0), strict=True)
-            if p is not None and not np.any(p.pocket_probability > 0.5)
+            if p is not None and (context.turn == TURNS - 1 or not np.any(p.pocket_probability > 0.5))
         ]
         meant = [(c, p) for c, p in likely if _as_meant(probe or c.kind, p)] or likely
         shortlist = sorted(range(len(meant)), key=lambda i: (-self._promise(context, meant[i][1], misfits), i))
-        chosen = _playable_ones(context, (meant[i][0] for i in shortlist), context.config.shortlist)
+        chosen = self._shortlist(context, [meant[i][0] for i in shortlist])
         examined = examine(context, chosen, misfits)
         ranked = _rank(context, examined, lambda _candidate, value: value.utility)
         why = f"probe {probe}" if probe else "largest utility"
@@ -229,9 +249,23 @@ class OfflinePlanner:
             "without_pocket": len(likely),
             "examined": len(examined),
             "kept": len(ranked),
+            **_told(refused),
             "misfit": {k: {"growth": _rounded(m.growth), "stretches": m.stretches} for k, m in misfits.items()},
         }
         return Choice(tuple(Option(c, v, f"{why}: {_because(v)}") for c, v in ranked), numbers)
+
+    @staticmethod
+    def _shortlist(context: Context, ordered: Sequence[Candidate]) -> list[Candidate]:
+        """Return the most promising ones, with some long rolls and escapes among them.
+
+        The promise cannot see what those are good for: the slope of the bed, and a table on which little else works.
+        """
+        count = context.config.shortlist
+        share = max(count // 4, 1)
+        kinds = ("roll",) if context.turn == 0 else ("roll", "escape")
+        special = [c for kind in kinds for c in _playable_ones(context, (c for c in ordered if c.kind == kind), share)]
+        rest = (c for c in ordered if c not in special)
+        return _playable_ones(context, rest, count - len(special)) + special
 
     @staticmethod
     def _promise(context: Context, prediction: Prediction, misfits: Mapping[str, Misfit]) -> float:
@@ -270,11 +304,18 @@ class ScriptPlanner:
 
 
 def _drawn(context: Context, kinds: Sequence[str], reason: str) -> Choice:
-    candidates = _playable_ones(context, _candidates(context, kinds), context.config.shortlist)
+    drawn, refused = _candidates(context, kinds)
+    candidates = _playable_ones(context, drawn, context.config.shortlist)
     examined = examine(context, candidates, _NOTHING_KNOWN)
     ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
-    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked)}
+    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **_told(refused)}
     return Choice(tuple(Option(c, v, reason) for c, v in ranked), numbers)
+
+
+def _told(refused: Mapping[str, int]) -> dict[str, Any]:
+    """Return the commonest reasons for the journal; nothing where none was asked for."""
+    common = sorted(refused.items(), key=lambda r: (-r[1], r[0]))[:_TOLD_REASONS]
+    return {"refused": dict(common)} if refused else {}
 
 
 def choose_held_out(context: Context) -> Choice:
@@ -283,26 +324,37 @@ def choose_held_out(context: Context) -> Choice:
     They are drawn, not chosen: legal shots of all speeds at balls and cushions in random order, within the limits of
     risk. Left out are shots whose outcome the stroke's own error scatters too widely: they would judge luck. Every
     other one, beginning with the first, must meet a ball or a cushion, so that at least half of them do.
+
+    From the second turn on escapes are options too. One with a raised cue judges nothing (see :func:`judges`): it only
+    gets the cue ball to where ordinary shots are possible.
     """
     config = context.config
     speeds, sectors = _speeds(config), SectorReach(context.reach)
     drawn = aimed(context.scene, config.shortlist, context.rng, speeds, sectors)
     drawn += generate(context.scene, ["random"], config.shortlist, context.rng, speeds, sectors)
     drawn = [drawn[i] for i in context.rng.permutation(len(drawn))]
-    if len(drawn) < config.shortlist // 2:
-        drawn += escapes(context.scene, context.reach)
     candidates = _playable_ones(context, drawn, config.shortlist)
+    refused: dict[str, int] = {}
+    if context.turn > 0 or len(candidates) < config.shortlist // 4:
+        ways, refused = _escapes(context)
+        ways = [ways[i] for i in context.rng.permutation(len(ways))]
+        candidates += sorted(ways, key=judges, reverse=True)[: config.shortlist]
     examined = examine(context, candidates, _NOTHING_KNOWN)
-    ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
+    ranked = _rank(context, examined, lambda candidate, _value: float(judges(candidate)))
     last = context.turn == TURNS - 1
-    ranked = [e for e in ranked if e[1].scatter <= config.max_held_out_scatter or last]
-    must_touch = context.held_out_slot % 2 == 0
-    touching = [e for e in ranked if e[1].ball_contacts + e[1].cushion_contacts > 0]
-    others = [e for e in ranked if e[1].ball_contacts + e[1].cushion_contacts == 0]
-    if must_touch:
-        ranked = touching + (others if last else [])
-    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked)}
-    return Choice(tuple(Option(c, v, "drawn to judge the result") for c, v in ranked), numbers)
+    ranked = [e for e in ranked if e[1].scatter <= config.max_held_out_scatter or last or not judges(e[0])]
+    must_touch = context.held_out_slot % 2 == 0 and not last
+    ranked = [e for e in ranked if not must_touch or e[1].ball_contacts + e[1].cushion_contacts or not judges(e[0])]
+    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **_told(refused)}
+    return Choice(
+        tuple(Option(c, v, "drawn to judge the result" if judges(c) else "escape, judges nothing") for c, v in ranked),
+        numbers,
+    )
+
+
+def judges(candidate: Candidate) -> bool:
+    """Tell whether a shot can judge the result: an ordinary, level one can."""
+    return candidate.elevation == 0.0
 
 
 def make_planner(name: str) -> Planner:

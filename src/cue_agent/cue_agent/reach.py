@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from cue_agent.peers import Scene
+from cue_core.errors import CueError
+from cue_core.shots import Shot
 from cue_core.table import TableModel
 
 CUE_LENGTH = 0.16
@@ -49,6 +52,13 @@ class Reach(Protocol):
             elevation: of the cue [rad].
         """
 
+    def raised(self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray]) -> Shot:
+        """Return the shot as it can be played: as it is, or with the cue raised over what lies behind the ball.
+
+        Raises:
+            CueError: why not even a raised cue plays it.
+        """
+
 
 MakeReach = Callable[[TableModel], Reach]
 
@@ -66,6 +76,10 @@ class Anywhere:
     ) -> tuple[bool, str]:
         """See :class:`Reach`."""
         return True, ""
+
+    def raised(self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray]) -> Shot:
+        """See :class:`Reach`."""
+        return shot
 
 
 class GeometricReach:
@@ -95,6 +109,15 @@ class GeometricReach:
             if 0 < along < CUE_LENGTH and aside < self._table.ball_radius + CUE_RADIUS:
                 return False, f"ball {ball_id} is in the cue's way"
         return True, ""
+
+    def raised(self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray]) -> Shot:
+        """See :class:`Reach`."""
+        why = ""
+        for other in (shot, replace(shot, elevation=RAISED, vertical_offset=0.2)):
+            can, why = self.reachable(cue_ball, other.azimuth, other.speed, balls, other.elevation)
+            if can:
+                return other
+        raise CueError(why)
 
 
 def reach_of(robot: str) -> MakeReach:
@@ -154,19 +177,34 @@ class SectorReach:
             self._known[key] = self._reach.reachable(cue_ball, key[0] * width, middle, balls, elevation)
         return self._known[key]
 
+    def raised(self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray]) -> Shot:
+        """See :class:`Reach`; asks the arm itself."""
+        return self._reach.raised(shot, cue_ball, balls)
+
 
 def playable(scene: Scene, azimuth: float, speed: float, reach: Reach, elevation: float = 0.0) -> tuple[bool, str]:
     """Say whether a stroke can be played from this scene, and is free of touching balls; why not."""
     ball = scene.cue_ball
     if ball is None:
         return False, "no cue ball"
+    touching = touched_ahead(scene, azimuth)
+    if touching is not None:
+        return False, f"ball {touching} touches the cue ball"
+    balls = {b.ball_id: b.position for b in scene.object_balls}
+    return reach.reachable(ball.position, azimuth, speed, balls, elevation)
+
+
+def touched_ahead(scene: Scene, azimuth: float) -> int | None:
+    """Return the id of a ball that touches the cue ball and lies ahead of a stroke along ``azimuth`` [rad]."""
+    ball = scene.cue_ball
+    if ball is None:
+        return None
     for other in scene.object_balls:
         offset = other.position - ball.position
         touching = np.linalg.norm(offset) < 2 * scene.table.ball_radius + FROZEN_GAP
         if touching and float(offset @ unit(azimuth)) > 0:
-            return False, f"ball {other.ball_id} touches the cue ball"
-    balls = {b.ball_id: b.position for b in scene.object_balls}
-    return reach.reachable(ball.position, azimuth, speed, balls, elevation)
+            return other.ball_id
+    return None
 
 
 def remains_playable(scene: Scene, reach: Reach, share: float, directions: int = 8) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cue_agent.config import AgentConfig
-from cue_agent.journal import EXPLORE, HELD_OUT, Attempt, Journal, SessionState
+from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, Journal, SessionState
 from cue_agent.peers import (
     FIT_TIME_RESET,
     NOMINAL,
@@ -26,7 +26,7 @@ from cue_agent.peers import (
     TwinError,
     classify,
 )
-from cue_agent.planners import TURNS, Choice, Context, Option, Planner, choose_held_out
+from cue_agent.planners import TURNS, Choice, Context, Option, Planner, choose_held_out, judges
 from cue_agent.reach import MakeReach, Reach
 from cue_agent.scores import replay, score, score_to_dict
 from cue_agent.steps import Choose, Fit, Step, Stop, Strike, next_step
@@ -168,14 +168,19 @@ class Session:
         if option is None:
             tried = f"the arm refused {step.rank} of them, the last with: {state.attempts[-1].message}"
             reason = "no playable shot is left" + (f" ({tried})" if step.rank else "")
-            self._journal.write("decision", what="unplayable", role=step.role, slot=step.slot, reason=reason)
+            numbers = [c.numbers for c in self._choices[1]] if self._choices is not None else []
+            self._journal.write(
+                "decision", what="unplayable", role=step.role, slot=step.slot, reason=reason, numbers=numbers
+            )
+            self._log(f"{reason}: {numbers}")
             return
         shot = option.candidate.shot(self._journal.next_shot_id())
+        role = step.role if step.role == EXPLORE or judges(option.candidate) else ESCAPE
         self._journal.write(
             "decision",
             what="shot",
             shot=asdict(shot),
-            role=step.role,
+            role=role,
             slot=step.slot,
             rank=step.rank,
             revision=state.revision,
@@ -270,7 +275,7 @@ class Session:
         shot = attempt.shot
         number = len(self._state.used()) + 1
         text = f"shot {shot.shot_id} ({number} of {self._state.shots}), {attempt.role.replace('_', ' ')}"
-        if attempt.role == HELD_OUT:
+        if attempt.role != EXPLORE:
             self._tell(f"striking {text}")
         else:
             self._enter("strike", text)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cue_agent.config import AgentConfig
-from cue_agent.journal import EXPLORE, HELD_OUT, Attempt, FitRound, SessionState
+from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, FitRound, SessionState
 from cue_agent.peers import NOMINAL, Code, StrikeStatus
 
 
 @dataclass(frozen=True)
 class Choose:
-    """Decide on the next shot of a role and have it struck; ``rank`` options of this choice did not work."""
+    """Decide on the next shot of a role and have it struck; ``rank`` options of this choice did not work.
+
+    ``slot`` counts the shots of this part of the session, escapes among the held-out ones included.
+    """
 
     role: str
     slot: int
@@ -57,36 +60,39 @@ def next_step(state: SessionState, config: AgentConfig) -> Step:
     if trouble is not None:
         return trouble
 
-    explored, held_out = state.used(EXPLORE), state.used(HELD_OUT)
+    explored, held_out, escaped = state.used(EXPLORE), state.used(HELD_OUT), state.used(ESCAPE)
     budget = exploration_budget(state, config)
     agreed = len(explored) < budget and agreement(state, config)
-    exploring = len(explored) < budget and not agreed and not state.unplayable and not held_out
+    exploring = len(explored) < budget and not agreed and not state.unplayable and not held_out and not escaped
     fit = _due_fit(state, config, exploring, len(explored))
     if fit is not None:
         return fit
     if exploring:
         return Choose(EXPLORE, len(explored), state.tried_in_slot)
     judged = len(state.usable_ids(HELD_OUT))
-    enough = judged >= state.held_out_shots or len(explored) + len(held_out) >= state.shots
+    # What was kept back and not needed is played too: one more shot that judges.
+    wanted = state.held_out_shots if agreed else state.shots
+    enough = judged >= wanted or len(state.used()) >= state.shots
     if state.unplayable and judged < min(config.min_held_out, state.held_out_shots):
         return Stop(Code.UNPLAYABLE, f"{state.unplayable}; {len(held_out)} held-out shots were played")
     if state.revision == NOMINAL:
         why = state.fits[-1].message if state.fits else "no shot could be fitted"
         return Stop(Code.FIT_FAILED, f"no estimate was promoted: {why}")
     if not enough and not state.unplayable:
-        return Choose(HELD_OUT, len(held_out), state.tried_in_slot)
+        return Choose(HELD_OUT, len(held_out) + len(escaped), state.tried_in_slot)
     return Stop(Code.NONE, state.unplayable or ("agreement" if agreed else "budget"))
 
 
 def exploration_budget(state: SessionState, config: AgentConfig) -> int:
     """Return how many shots may explore.
 
-    Where some of them turned out unusable, so may held-out ones: as many, up to ``spare_shots``, are kept back to
-    replace those, while enough remain for a first fit.
+    ``reserve_shots`` are kept back for what befalls the held-out shots. Where exploration shots turned out unusable,
+    so may held-out ones: as many more, up to ``spare_shots`` together, while enough remain for a first fit.
     """
     unusable = sum(not a.usable for a in state.used(EXPLORE))
     most = state.shots - state.held_out_shots
-    return max(most - min(unusable, config.spare_shots), min(config.first_fit, most))
+    kept = min(config.reserve_shots + unusable, max(config.spare_shots, config.reserve_shots))
+    return max(most - kept, min(config.first_fit, most))
 
 
 def agreement(state: SessionState, config: AgentConfig) -> bool:

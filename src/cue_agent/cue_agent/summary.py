@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cue_agent.journal import EXPLORE, HELD_OUT, SessionState
+from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, SessionState
 from cue_agent.peers import Code
 from cue_core.errors import FileFormatError
 from cue_identify.scoring import ShotScore, mean_score
@@ -80,6 +80,7 @@ def build_summary(state: SessionState, judged: Judged, code: Code, reason: str) 
         "shots_used": len(state.used()),
         "shots_budget": state.shots,
         "exploration_shots": len(state.used(EXPLORE)),
+        "escape_shots": len(state.used(ESCAPE)),
         "wall_s": round(state.last_wall - state.started, 3),
         "phases_s": state.phase_seconds(),
         "revision": state.revision,

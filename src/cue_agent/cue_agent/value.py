@@ -22,8 +22,9 @@ such events in the recorded shots (:math:`m_0` = 2 %), :math:`n_k` the number of
 factor :math:`q = 1 / (1 + (s / s_0)^2)`, with the rms scatter :math:`s` of :math:`C` and :math:`s_0` = 0.1 m, keeps
 chaos from passing for a lesson here too.
 
-Risks are limits, not prices: P(cue ball pocketed), P(any ball pocketed) and P(cue ball left where hardly any stroke is
-playable), each over ensemble and copies together.
+Risks are limits, not prices: P(cue ball pocketed or left in a pocket's mouth), P(any ball pocketed) and P(cue ball left
+where hardly any stroke is playable), each over ensemble, copies and further copies (:func:`worries`) together. Only a
+cue ball near a cushion, from which the next shot is a poor one, has a price: :data:`RAIL_PRICE`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cue_agent.hazard import RAIL_MARGIN, rest_hazards
 from cue_agent.misfit import KINDS, Misfit
 from cue_agent.peers import CUE_BALL, Prediction, Scene
 from cue_agent.reach import Reach, remains_playable
@@ -46,6 +48,10 @@ SCATTER_SCALE = 0.10
 """Scatter of rest positions that halves the worth of misfit and novelty [m]."""
 MOVED = 0.003
 """[m]"""
+_WORRIES = tuple((v, a) for v in (-2, 0, 1, 2) for a in (-2, -1, 1, 2))
+"""Errors of speed and azimuth [standard deviations]."""
+RAIL_PRICE = 2.0
+"""Of leaving the cue ball near a cushion for sure [nat]."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,9 @@ class Value:
         novelty: the rest of it [nat].
         pocket_cue: probability that the cue ball is pocketed.
         pocket_any: that any ball is.
+        mouth: that the cue ball is left in a pocket's mouth, where no stroke reaches it.
         stuck: that the cue ball is left hardly playable.
+        rail: that the cue ball is left near a cushion.
         scatter: of rest positions, from errors of the stroke alone, rms over the balls that move [m].
         ball_contacts: predicted count.
         cushion_contacts: predicted count.
@@ -71,7 +79,9 @@ class Value:
     novelty: float
     pocket_cue: float
     pocket_any: float
+    mouth: float
     stuck: float
+    rail: float
     scatter: float
     ball_contacts: int
     cushion_contacts: int
@@ -90,6 +100,16 @@ def copies(shot: Shot, speed_stddev: float, azimuth_stddev: float) -> list[Shot]
             )
         )
     ]
+
+
+def worries(shot: Shot, speed_stddev: float, azimuth_stddev: float) -> list[Shot]:
+    """Return further copies, up to two standard deviations off in both at once: where a shot may end at worst."""
+    found = []
+    for i, (speed, azimuth) in enumerate(_WORRIES):
+        factor = math.exp(speed * speed_stddev)  # stays positive however large the error
+        shifted = shot.azimuth + azimuth * azimuth_stddev
+        found.append(replace(shot, shot_id=f"{shot.shot_id}:w{i}", speed=shot.speed * factor, azimuth=shifted))
+    return found
 
 
 def travel(scene: Scene, prediction: Prediction) -> np.ndarray:
@@ -158,17 +178,28 @@ def scene_after(scene: Scene, prediction: Prediction) -> Scene:
 
 def stuck(scene: Scene, outcomes: Sequence[Prediction], reach: Reach, min_playable: float) -> float:
     """Return the share of outcomes that leave fewer than ``min_playable`` of all directions playable."""
-    bad = sum(not remains_playable(scene_after(scene, o), reach, min_playable) for o in outcomes)
-    return bad / len(outcomes)
+    after = [scene_after(scene, o) for o in outcomes]
+    return sum(not (_in_the_open(s) or remains_playable(s, reach, min_playable)) for s in after) / len(outcomes)
+
+
+def _in_the_open(scene: Scene) -> bool:
+    """Tell whether the cue ball is clear of cushions and balls, so that the arm need not be asked."""
+    ball = scene.cue_ball
+    if ball is None or not scene.table.inside(ball.position, RAIL_MARGIN):
+        return False
+    room = 4 * scene.table.ball_radius
+    return all(float(np.linalg.norm(b.position - ball.position)) > room for b in scene.object_balls)
 
 
 def evaluate(
     scene: Scene,
     prediction: Prediction,
     perturbed: Sequence[Prediction],
+    worst: Sequence[Prediction],
     ensemble: int,
     misfits: Mapping[str, Misfit],
     sigma: float,
+    rest_stddev: float,
     reach: Reach,
     min_playable: float,
 ) -> Value:
@@ -178,9 +209,11 @@ def evaluate(
         scene: before the shot.
         prediction: over the ensemble.
         perturbed: of the four :func:`copies`, mean parameters.
+        worst: of the :func:`worries`, mean parameters; they count for risks alone.
         ensemble: samples behind ``prediction``, 0 = the mean only.
         misfits: of the recorded shots.
         sigma: of an observed rest position [m].
+        rest_stddev: of a predicted rest position beyond the ensemble's [m].
         reach: of the arm.
         min_playable: share of directions.
     """
@@ -192,14 +225,18 @@ def evaluate(
     quiet = 1.0 / (1.0 + (rms / SCATTER_SCALE) ** 2)
     lack = quiet * sum(part[k] * math.log1p(misfits[k].growth / MISFIT_SCALE) for k in KINDS)
     novelty = quiet * sum(part[k] / (1 + misfits[k].stretches) for k in KINDS)
-    cue, any_ball = pocketed([(prediction, max(ensemble, 1)), *((p, 1.0) for p in perturbed)])
+    outcomes = [prediction, *perturbed, *worst]
+    cue, any_ball = pocketed([(prediction, max(ensemble, 1)), *((p, 1.0) for p in outcomes[1:])])
+    mouth, rail = rest_hazards(scene.table, outcomes, rest_stddev)
     return Value(
-        utility=gain + lack + novelty - any_ball,
+        utility=gain + lack + novelty - any_ball - RAIL_PRICE * rail,
         information=gain,
         misfit=lack,
         novelty=novelty,
         pocket_cue=cue,
         pocket_any=any_ball,
+        mouth=mouth,
+        rail=rail,
         stuck=stuck(scene, [prediction, *perturbed], reach, min_playable) if any_ball < 0.5 else 1.0,
         scatter=rms,
         ball_contacts=prediction.ball_contacts,

@@ -8,13 +8,14 @@ import pytest
 
 from cue_agent.candidates import PROBES, aimed, contact_azimuth, escapes, free_path, generate
 from cue_agent.config import AgentConfig
+from cue_agent.hazard import in_mouth, near_rail, rest_hazards
 from cue_agent.misfit import Misfit, misfit, stretches
 from cue_agent.peers import NOMINAL, Prediction, Scene
 from cue_agent.planners import TURNS, Context, OfflinePlanner, choose_held_out, make_planner, safe
 from cue_agent.reach import Anywhere, GeometricReach, SectorReach, distance_to_nose, playable, remains_playable
 from cue_agent.scores import achieved_shot, replay, score
 from cue_agent.testing import TRUE_FRICTION, FakePeers, small_table, some_balls
-from cue_agent.value import chaos, copies, information, pocketed, shares
+from cue_agent.value import chaos, copies, information, pocketed, shares, worries
 from cue_core.balls import BallState
 from cue_core.errors import CueError, OutOfRangeError, UnknownNameError
 from cue_core.shots import Shot
@@ -92,10 +93,45 @@ def test_sector_reach_asks_once_for_each_sector_and_speed():
 def test_escape_from_a_corner_raises_the_cue():
     corner = scene_with(b0=(0.5, 0.2))
     assert not remains_playable(corner, GeometricReach(TABLE), 0.7)
-    found = escapes(corner, GeometricReach(TABLE))
+    found, _ = escapes(corner, GeometricReach(TABLE), 8)
     raised = [c for c in found if c.elevation > 0]
     assert raised and any(math.cos(c.azimuth) < -0.5 for c in raised), "away from the cushion"
-    assert raised[0].shot("s").elevation == raised[0].elevation
+    shot = raised[0].shot("s")
+    assert shot.elevation == raised[0].elevation and shot.vertical_offset > 0
+
+
+def test_escapes_say_why_other_directions_are_refused():
+    class Nowhere(Anywhere):
+        def raised(self, shot, cue_ball, balls):
+            raise CueError("cue stem would touch north rail 12.5 mm behind")
+
+    found, refused = escapes(scene_with(b0=(0.0, 0.26)), Nowhere(), 8)
+    assert not found and sum(refused.values()) == 4 * 72
+    assert "0.35 m/s: cue stem would touch north rail # mm behind" in refused
+
+
+def test_rest_in_a_mouth_or_at_a_rail_is_a_hazard():
+    # Where a session once ended: between the jaws of a side pocket.
+    assert in_mouth(TABLE, np.array([[0.0216, 0.2617], [0.52, -0.25], [0.0, 0.2], [0.3, 0.246]])).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert near_rail(TABLE, np.array([[0.3, 0.24], [0.3, 0.2]])).tolist() == [True, False]
+    sure, unsure = (rest_hazards(TABLE, [prediction((0.0, 0.22))], stddev)[0] for stddev in (0.001, 0.03))
+    assert sure == 0.0 and unsure > 0.1
+    gone = rest_hazards(TABLE, [prediction((0.0, 0.3), 1.0)], 0.01)
+    assert gone == (0.0, 0.0), "a pocketed ball is counted elsewhere"
+    middle = rest_hazards(TABLE, [prediction((0.2, 0.0))], 0.01)
+    assert middle == (0.0, 0.0)
+
+
+def test_worries_go_further_than_copies():
+    found = worries(Shot("s", 1.0, 0.0), 0.1, 0.01)
+    assert len({s.shot_id for s in found}) == len(found) == 16
+    assert max(s.speed for s in found) == pytest.approx(math.exp(0.2))
+    assert max(abs(s.azimuth) for s in found) == pytest.approx(0.02)
 
 
 def test_information_of_a_line_grows_with_spread_and_dies_with_chaos():
@@ -195,7 +231,7 @@ def test_choice_is_within_the_limits_ranked_and_explained():
 def test_budget_is_in_simulated_shots():
     peers = FakePeers(estimates={NOMINAL: 0.5, 1: 0.8})
     OfflinePlanner().choose(context(peers, revision=1))
-    assert peers.simulated <= 24 + 6 * (4 + 4)
+    assert peers.simulated <= 24 + 6 * (4 + 4 + 16)
 
 
 def test_probe_is_played_as_meant():
@@ -208,13 +244,13 @@ def test_probe_is_played_as_meant():
 
 def test_held_out_shots_must_touch_every_other_time_and_are_no_lottery():
     peers = FakePeers(estimates={NOMINAL: 0.5, 1: 0.8})
-    config = AgentConfig(shortlist=20)
+    config = AgentConfig(shortlist=12)
     must = choose_held_out(context(peers, revision=1, config=config))
     assert must.options
     assert all(o.value.ball_contacts + o.value.cushion_contacts > 0 for o in must.options)
     free = choose_held_out(context(peers, revision=1, held_out_slot=1, config=config))
     assert len(free.options) >= len(must.options)
-    strict = AgentConfig(shortlist=20, max_held_out_scatter=0.0)
+    strict = AgentConfig(shortlist=12, max_held_out_scatter=0.0)
     assert not choose_held_out(context(peers, revision=1, config=strict)).options
     assert choose_held_out(context(peers, revision=1, config=strict, turn=TURNS - 1)).options
 
@@ -223,8 +259,11 @@ def test_held_out_shots_must_touch_every_other_time_and_are_no_lottery():
 def test_planners_never_choose_to_lose_the_cue_ball(planner):
     # The cue ball lies before a corner pocket.
     peers = FakePeers(balls=(BallState(0, np.array([0.40, 0.18])), BallState(1, np.array([0.46, 0.22]))))
-    options = [o for turn in range(TURNS) for o in make_planner(planner).choose(context(peers, turn=turn)).options]
-    assert options and all(o.value.pocket_cue < 0.5 for o in options)
+    # Not in the last turn, in which any shot is better than none.
+    turns = range(TURNS - 1)
+    options = [o for turn in turns for o in make_planner(planner).choose(context(peers, turn=turn)).options]
+    assert all(o.value.pocket_cue + o.value.mouth < 0.5 for o in options)
+    assert make_planner(planner).choose(context(peers, turn=TURNS - 1)).options
 
 
 def test_unknown_planner_and_bad_settings_are_refused():
