@@ -136,6 +136,16 @@ class Track:
         if speed < max(_REST_SPEED, min(2.5 * slope_sigma, 2.5 * _REST_SPEED)) and jitter < 2e-3:
             self.rest(recent)
 
+    def found(self, samples: list[Sample]) -> None:
+        """Take up again a ball that was lost; what is known of its last rest stays until it rests again."""
+        self.visibility = Visibility.VISIBLE
+        self.still = self.known = False
+        self.missed = self.missed_clear = 0
+        self.mean = np.concatenate([samples[-1].position, np.zeros(2)])
+        self.covariance = np.diag([0, 0, 0.01, 0.01])
+        self.covariance[:2, :2] = samples[-1].covariance
+        self.history.extend(samples)
+
     def rest(self, samples: list[Sample]) -> None:
         """Declare the ball at rest where the samples say."""
         self.still, self.known = True, True
@@ -174,7 +184,8 @@ class Track:
         self.still = False
         self._away = []
         before = self.mean[:2]
-        velocity = (sample.position - before) / max(dt, 1e-3)
+        since = self._anchor[-1].time if self._anchor else sample.time - dt  # it may have been hidden meanwhile
+        velocity = (sample.position - before) / max(sample.time - since, dt, 1e-3)
         wide = max(0.2, float(np.linalg.norm(velocity))) ** 2
         self.mean = np.concatenate([sample.position, velocity])
         self.covariance = np.diag([0, 0, wide, wide])

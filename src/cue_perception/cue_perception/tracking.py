@@ -22,7 +22,8 @@ _FOREIGN = 34.0  # Lab units: another ball
 _NOT_SEEN = 25.0  # cost of leaving a ball without a detection
 _FIRST_FRAMES = 5  # that a ball must be seen before it gets a name
 _LATER_FRAMES = 15  # the same once the table is known: arms come and go
-_CLEAR_FRAMES = 6  # with cloth in view where a ball should be, before it is gone
+_CLEAR_FRAMES = 6  # with cloth in view where a ball should be, before it is in the pocket that it ran to ...
+_LOST_FRAMES = 20  # ... or lost; till then it is looked for all around
 _REFOUND = 0.7  # share of the outline that a hidden ball must show to be found again elsewhere
 _LEAST_LIKENESS = 60.0  # Lab units
 
@@ -93,11 +94,8 @@ class BallTracker:
         return [self.tracks[i].state() for i in sorted(self.tracks)]
 
     def at_rest(self) -> bool:
-        """Tell whether every ball in play is known to rest, and none waits for a name."""
-        return bool(self.tracks) and all(t.still for t in self.active()) and not self._waiting()
-
-    def _waiting(self) -> bool:
-        return any(c.seen >= 2 and self._free_ids() for c in self._candidates) and not self.tracks
+        """Tell whether every ball in play is known to rest; one whose place shows bare cloth is not."""
+        return bool(self.tracks) and all(t.still and not t.missed_clear for t in self.active())
 
     def _assign(
         self, tracks: list[Track], expected: Prediction, detections: Sequence[Detection], dt: float
@@ -157,7 +155,7 @@ class BallTracker:
             track = tracks[k]
             track.miss(bool(share < 0.5), dt)
             track.entering_pocket |= bool(expected.pocket[k]) or (not track.still and self._at_pocket(track, dt))
-            if track.missed_clear < _CLEAR_FRAMES:
+            if track.missed_clear < (_CLEAR_FRAMES if track.entering_pocket else _LOST_FRAMES):
                 continue
             gone = Visibility.POCKETED if track.entering_pocket else Visibility.LOST
             track.visibility = gone
@@ -219,12 +217,10 @@ class BallTracker:
             if costs[row, column] >= 1e6:
                 continue
             candidate = ready[row]
-            covariance = np.diag([0, 0, 0.01, 0.01])
-            covariance[:2, :2] = candidate.samples[-1].covariance
-            mean = np.concatenate([candidate.samples[-1].position, np.zeros(2)])
-            track = Track(ids[column], mean, covariance, candidate.colour)
-            track.history.extend(candidate.samples)
-            self.tracks[ids[column]] = track
+            track = self.tracks.get(ids[column])
+            if track is None:
+                track = self.tracks[ids[column]] = Track(ids[column], np.zeros(4), np.eye(4), candidate.colour)
+            track.found(candidate.samples)
             self._candidates = [c for c in self._candidates if c is not candidate]
 
     def to_list(self) -> list[dict[str, Any]]:

@@ -157,13 +157,30 @@ def test_ball_taken_away_is_lost_and_known_again():
     rng = np.random.default_rng(8)
     tracker = BallTracker(SMALL, [0, 1])
     time = settle(tracker, {0: (0.0, 0.0), 1: (0.3, 0.1)}, rng)
-    for k in range(1, 12):
+    for k in range(1, 22):
         states = tracker.step(time + k / 30, [detection(0, (0.0, 0.0), rng)], clear)
+        assert not tracker.at_rest() or k > 19
     assert {b.ball_id: b.visibility for b in states}[1] == Visibility.LOST
-    for k in range(12, 40):
+    for k in range(22, 50):
         both = [detection(0, (0.0, 0.0), rng), detection(1, (-0.3, -0.1), rng)]
         states = tracker.step(time + k / 30, both, clear)
     assert {b.ball_id: b.visibility for b in states} == {0: Visibility.VISIBLE, 1: Visibility.VISIBLE}
+
+
+def test_ball_struck_under_the_arm_is_found_where_it_comes_out():
+    rng = np.random.default_rng(9)
+    tracker = BallTracker(SMALL, [0, 1])
+    time = settle(tracker, {0: (0.0, 0.0), 1: (0.3, 0.1)}, rng)
+    for k in range(1, 16):  # hidden; struck after five images, 0.6 m/s
+        tracker.step(time + k / 30, [detection(1, (0.3, 0.1), rng)], covered)
+        assert tracker.tracks[0].visibility == Visibility.OCCLUDED
+    for k in range(16, 22):
+        place = np.array([-0.6 * (k - 5) / 30, 0.0])
+        tracker.step(time + k / 30, [detection(0, place, rng), detection(1, (0.3, 0.1), rng)], clear)
+        assert tracker.tracks[0].mean[:2] == pytest.approx(place, abs=2e-3)
+    rest, _ = tracker.tracks[0].rest_state()
+    assert rest == pytest.approx([0.0, 0.0], abs=5e-4)
+    assert tracker.tracks[0].mean[2] == pytest.approx(-0.6, abs=0.1)
 
 
 def test_prediction_knows_contacts():
