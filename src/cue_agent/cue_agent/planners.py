@@ -18,6 +18,8 @@ from cue_core.errors import UnknownNameError
 from cue_core.shots import Shot, ShotRecord
 
 TURNS = 4
+_LARGEST_REQUEST = 128
+"""Simulations asked of the twin at once: it answers in time on a busy machine too."""
 _TOLD_REASONS = 8
 _LEAST_DOUBT = 0.03
 """Least relative error of the speed against which risks are weighed."""
@@ -93,6 +95,9 @@ def _ask(context: Context, shots: Sequence[Shot], ensemble: int) -> list[Predict
     """Return predictions; None for a shot that the twin cannot simulate."""
     if not shots:
         return []
+    if len(shots) * (ensemble + 1) > _LARGEST_REQUEST and len(shots) > 1:
+        middle = len(shots) // 2
+        return _ask(context, shots[:middle], ensemble) + _ask(context, shots[middle:], ensemble)
     balls = context.scene.balls
     try:
         return list(context.twin.predict(shots, balls, revision=context.revision, ensemble=ensemble))
