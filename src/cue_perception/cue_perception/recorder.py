@@ -17,6 +17,7 @@ from cue_perception.tracking import BallTracker
 
 _MOVED = 0.003  # m
 _LONGEST = 30.0  # s from the first motion until a shot is closed although something still seems to move
+_WANDER = 0.003  # [m] between two looks at the same ball at rest
 _BEFORE = 1.5  # s: measurements at rest older than this before the first motion are not used
 
 
@@ -123,9 +124,8 @@ class ShotRecorder:
         return self._maybe_close()
 
     def _start(self, execution: Execution) -> None:
-        before, flags = {}, set()
-        for state in self._tracker.states():
-            before[state.ball_id] = state
+        before = {t.ball_id: self._before(t, execution.time) for t in self._tracker.tracks.values()}
+        flags = set()
         if execution.phase > Phase.STARTED:
             flags.add("incomplete")  # the beginning was missed
         self._open = _Open(execution.shot, execution.time, before, flags)
@@ -166,7 +166,12 @@ class ShotRecorder:
         if "incomplete" in current.flags:
             return
         for track in self._tracker.tracks.values():
-            current.before[track.ball_id] = self._before(track, time)
+            seen, known = self._before(track, time), current.before.get(track.ball_id)
+            # All balls were at rest when the stroke was announced. One that is elsewhere now was hidden by the arm when
+            # it was struck, and rolls slowly: it never rested where it is.
+            moved = known is not None and np.linalg.norm(seen.position - known.position) > _WANDER
+            if current.shot is None or not moved:
+                current.before[track.ball_id] = seen
 
     def _before(self, track: Track, time: float) -> BallState:
         state = track.state().at_rest() if track.active else track.state()
