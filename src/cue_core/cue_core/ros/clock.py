@@ -16,6 +16,7 @@ def watch_clock(node: Node) -> None:
     """Warn once when ``use_sim_time`` is set and nobody publishes the clock; look until it is there."""
     if not node.get_parameter("use_sim_time").value:
         return
+    topic = node.resolve_topic_name("/clock")
     begin = time.monotonic()
     warned = False
 
@@ -23,9 +24,8 @@ def watch_clock(node: Node) -> None:
         nonlocal warned
         if node.get_clock().now().nanoseconds > 0:
             timer.cancel()
-        elif not warned and time.monotonic() - begin > PATIENCE_S:
+        elif not warned and time.monotonic() - begin > PATIENCE_S and node.count_publishers(topic) == 0:
             warned = True
-            topic = node.resolve_topic_name("/clock")
             node.get_logger().warning(
                 f"no time on {topic} after {PATIENCE_S:.0f} s: this node has use_sim_time, is the world running?"
             )
