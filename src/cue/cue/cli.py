@@ -42,7 +42,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     from cue.commands import report
 
-    return report(options.run, print)
+    return report(options.run, options.picture, print)
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
     report = add("report", _report, "write the report of a run")
     report.add_argument("run", help="run folder")
+    report.add_argument("--picture", default="", metavar="FILE", help="write an overview as PNG instead")
 
     fit = add("fit", _fit, "fit the parameters to recorded shots")
     fit.add_argument("shots", help="shots.jsonl of a run")

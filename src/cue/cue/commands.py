@@ -12,17 +12,21 @@ from cue.resources import config_file, executable
 from cue_core.errors import FileFormatError
 
 
-def report(run: str, write: Callable[[str], object]) -> int:
-    """Write ``report.html`` of a run folder.
+def report(run: str, picture: str, write: Callable[[str], object]) -> int:
+    """Write ``report.html`` of a run folder, or a picture of it.
 
     Raises:
         CueError: the folder holds no run.
     """
-    from cue.report import write_report
+    from cue.report import write_overview, write_report
 
     folder = Path(run)
     if not folder.is_dir():
         raise FileFormatError(folder, "no such run folder")
+    if picture:
+        write_overview(folder, picture)
+        write(picture)
+        return 0
     write(f"{write_report(folder)}")
     return 0
 

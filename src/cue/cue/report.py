@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cue.report_data import RunData, finite, read_run
+from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS
 
@@ -32,6 +33,24 @@ def write_report(run_dir: Path | str) -> Path:
     target = run.folder / "report.html"
     write_atomically(target, _render(run))
     return target
+
+
+def write_overview(run_dir: Path | str, target: Path | str) -> None:
+    """Write a picture of a run for a page or a talk: the camera's view beside a held-out shot.
+
+    Raises:
+        FileFormatError: the run lacks a file or has no held-out shot, or the picture cannot be written.
+    """
+    from cue.report_figures import overview_picture
+
+    run = read_run(run_dir)
+    camera = run.folder / "table.png"
+    if not run.held_out or not camera.exists():
+        raise FileFormatError(run.folder, "has no held-out shot or no table.png to make a picture of")
+    try:
+        overview_picture(run.table, run.held_out, camera, Path(target))
+    except OSError as error:
+        raise FileFormatError(target, f"cannot be written: {error.strerror}") from None
 
 
 def _render(run: RunData) -> str:

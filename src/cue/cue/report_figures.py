@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -73,6 +74,37 @@ def _line_colour(ball_id: int) -> str:
     return matplotlib.colors.to_hex((0.85 * red, 0.85 * green, 0.85 * blue))
 
 
+def _draw_shot(axes: Axes, table: TableModel, shot: HeldOutShot) -> None:
+    """Draw one held-out shot: balls before it, observed tracks, both predictions, errors as the title."""
+    _draw_table(axes, table)
+    for ball in shot.record.before:
+        if ball.in_play:
+            face = ball_colour(ball.ball_id)[1]
+            place = tuple(ball.position)
+            axes.add_patch(Circle(place, table.ball_radius, fc=face, ec=INK, lw=0.5, alpha=0.35, zorder=4))
+    _draw_prediction(axes, shot, shot.unfitted, ":", MUTED)
+    for track in shot.record.tracks:
+        tint = _line_colour(track.ball_id)
+        axes.plot(*track.position.T, "-", color=tint, lw=3.0, alpha=0.35, zorder=4, solid_capstyle="round")
+        face = ball_colour(track.ball_id)[1]
+        axes.add_patch(Circle(tuple(track.position[-1]), table.ball_radius, fc=face, ec=INK, lw=0.6, zorder=4))
+    _draw_prediction(axes, shot, shot.calibrated, "-", None)
+    axes.set_title(
+        f"shot {shot.record.index + 1}: rest error {100 * shot.unfitted_error:.1f} cm unfitted, "
+        f"{100 * shot.calibrated_error:.1f} cm calibrated",
+        fontsize=8.5,
+    )
+
+
+def _shot_legend(figure: Figure, place: tuple[float, float]) -> None:
+    legend = [
+        Line2D([], [], color=INK, lw=3, alpha=0.35, label="observed"),
+        Line2D([], [], color=INK, lw=1, marker="o", mfc="none", ms=4, label="calibrated twin"),
+        Line2D([], [], color=MUTED, lw=1, ls=":", marker="o", mfc="none", ms=4, label="unfitted twin"),
+    ]
+    figure.legend(handles=legend, loc="lower center", ncols=3, frameon=False, bbox_to_anchor=place)
+
+
 def held_out_figure(table: TableModel, shots: Sequence[HeldOutShot]) -> str:
     """Return one panel per held-out shot: observed, calibrated and unfitted tracks."""
     columns = min(2, max(1, len(shots)))
@@ -82,33 +114,24 @@ def held_out_figure(table: TableModel, shots: Sequence[HeldOutShot]) -> str:
         for axes in grid.flat[len(shots) :]:
             axes.axis("off")
         for axes, shot in zip(grid.flat, shots, strict=False):
-            _draw_table(axes, table)
-            for ball in shot.record.before:
-                if ball.in_play:
-                    face = ball_colour(ball.ball_id)[1]
-                    axes.add_patch(
-                        Circle(tuple(ball.position), table.ball_radius, fc=face, ec=INK, lw=0.5, alpha=0.35, zorder=4)
-                    )
-            _draw_prediction(axes, shot, shot.unfitted, ":", MUTED)
-            for track in shot.record.tracks:
-                tint = _line_colour(track.ball_id)
-                axes.plot(*track.position.T, "-", color=tint, lw=3.0, alpha=0.35, zorder=4, solid_capstyle="round")
-                face = ball_colour(track.ball_id)[1]
-                axes.add_patch(Circle(tuple(track.position[-1]), table.ball_radius, fc=face, ec=INK, lw=0.6, zorder=4))
-            _draw_prediction(axes, shot, shot.calibrated, "-", None)
-            axes.set_title(
-                f"shot {shot.record.index + 1}: rest error {100 * shot.unfitted_error:.1f} cm unfitted, "
-                f"{100 * shot.calibrated_error:.1f} cm calibrated",
-                fontsize=8.5,
-            )
-        legend = [
-            Line2D([], [], color=INK, lw=3, alpha=0.35, label="observed"),
-            Line2D([], [], color=INK, lw=1, marker="o", mfc="none", ms=4, label="calibrated twin"),
-            Line2D([], [], color=MUTED, lw=1, ls=":", marker="o", mfc="none", ms=4, label="unfitted twin"),
-        ]
-        figure.legend(handles=legend, loc="lower center", ncols=3, frameon=False, bbox_to_anchor=(0.5, -0.03))
+            _draw_shot(axes, table, shot)
+        _shot_legend(figure, (0.5, -0.03))
         figure.tight_layout()
         return _svg(figure)
+
+
+def overview_picture(table: TableModel, shots: Sequence[HeldOutShot], camera: Path, target: Path) -> None:
+    """Write a PNG: what the camera saw beside the held-out shot that the unfitted twin predicted worst."""
+    with plt.rc_context(_FONT):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.2))
+        left.imshow(plt.imread(camera))
+        left.axis("off")
+        left.set_title("what the camera saw, with the table and balls that were found", fontsize=8.5)
+        _draw_shot(right, table, max(shots, key=lambda shot: shot.unfitted_error))
+        _shot_legend(figure, (0.76, -0.06))
+        figure.tight_layout()
+        figure.savefig(target, dpi=130, bbox_inches="tight", metadata={"Software": None})
+        plt.close(figure)
 
 
 def error_figure(curve: Sequence[RevisionError]) -> str:

@@ -7,10 +7,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
-from cue.report import write_report
+from cue.report import write_overview, write_report
 from cue.report_data import read_run
 from cue_core import BallState, BallTrack, ParameterEstimate, Shot, ShotLog, ShotRecord, Stroke, TableModel, Visibility
 from cue_core.errors import FileFormatError
@@ -119,3 +120,13 @@ def test_a_run_without_held_out_shots_still_has_a_report(run: Path) -> None:
     summary["held_out"]["per_shot"] = []
     (run / "summary.json").write_text(json.dumps(summary))
     assert "Parameter table" in write_report(run).read_text()
+
+
+def test_the_overview_needs_the_camera_picture(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "overview.png"
+    with pytest.raises(FileFormatError, match=r"no table\.png"):
+        write_overview(run, target)
+    (run / "table.png").write_bytes(cv2.imencode(".png", np.zeros((36, 64, 3), np.uint8))[1].tobytes())
+    write_overview(run, target)
+    picture = cv2.imread(str(target))
+    assert picture is not None and picture.shape[1] > 2 * picture.shape[0]
