@@ -197,7 +197,7 @@ class Runner:
         self._signals += 1
         self._stop.set()
         if self._signals > 1:  # asked twice: no more patience
-            for watcher in watchers:
+            for watcher in (w for w in watchers if w.pid):  # 0, not started yet, would mean ourselves
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(watcher.pid, signal.SIGTERM)
 

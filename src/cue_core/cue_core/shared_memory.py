@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
+_LONGEST_TURN = 1.0  # [s] to wait for the others that end at this moment
 _BEING_MAPPED = 0.1  # [s] likewise of a segment that nobody has mapped
 _BEING_MADE = 0.5  # [s] a lock file this young may belong to a process that is about to lock it
 # Fast DDS 2 (ROS 2 up to Jazzy) named them fastrtps, 3 names them fastdds.
@@ -89,4 +90,22 @@ def abandon(folder: Path = FOLDER) -> None:
             target = Path(os.readlink(link))
             if target.parent == folder and _LOCK.fullmatch(target.name):
                 os.close(int(link.name))
+    leave(folder)
+
+
+def leave(folder: Path = FOLDER) -> None:
+    """Remove what no other process uses, as the last act of this one.
+
+    Processes that end together take turns: a turn lasts until its process is gone, since the kernel unmaps memory before
+    it closes files. So the last one finds that nobody else has anything mapped.
+    """
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)  # stays open
+        end = time.monotonic() + _LONGEST_TURN
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
     remove_orphans(folder, but=os.getpid())

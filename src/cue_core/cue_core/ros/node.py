@@ -18,7 +18,7 @@ from rclpy.task import Future
 
 from cue_core.errors import CueError
 from cue_core.ros.clock import watch_clock
-from cue_core.shared_memory import abandon, remove_orphans
+from cue_core.shared_memory import abandon, leave
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _CALLBACK_GRACE = 0.5  # [s] for callbacks that still run when the node is told to stop
@@ -60,7 +60,7 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
             raise
         return _refuse(error.__context__)
     finally:
-        remove_orphans()  # DDS leaves a port behind when several processes end at once
+        leave()  # DDS leaves a port behind when several processes end at once
     return 0
 
 
