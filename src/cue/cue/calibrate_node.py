@@ -23,6 +23,7 @@ from cue_core.errors import CueError
 from cue_core.ros.node import exit_with_parent
 from cue_core.ros.params import declare
 from cue_core.settings import check_settings, setting
+from cue_core.shared_memory import leave
 from cue_msgs.action import Calibrate
 
 _SPIN_S = 0.1
@@ -173,6 +174,8 @@ def main() -> int:
     except CueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    finally:
+        leave()
     if result.error_code:
         print(f"error: the session ended with code {result.error_code}: {result.error_msg}", file=sys.stderr)
     if report:

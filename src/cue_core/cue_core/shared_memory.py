@@ -96,7 +96,7 @@ def abandon(folder: Path = FOLDER) -> None:
 def leave(folder: Path = FOLDER) -> None:
     """Remove what no other process uses, as the last act of this one.
 
-    Processes that end together take turns: a turn lasts until its process is gone, since the kernel unmaps memory before
+    Processes that end together take turns. A turn lasts until its process is gone, as the kernel unmaps memory before
     it closes files. So the last one finds that nobody else has anything mapped.
     """
     with contextlib.suppress(OSError):
