@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cue_identify.chaos import soften
 from cue_identify.errors import FitCode, FitError
 from cue_identify.observations import ShotData
 from cue_identify.polish import Point, Polish
 from cue_identify.replay import Replayed, Replayer, Trial
-from cue_identify.residuals import differences, robust_cost, typical_sigma
+from cue_identify.residuals import differences, leniency, robust_cost
 from cue_identify.search import cma_search
 from cue_identify.space import Space
 
@@ -80,12 +81,14 @@ class Found:
         shots: kept.
         dropped: why a shot was left out, by shot id.
         cost: of the shots kept and, as high as a shot gets that is a hand off, of those left out.
+        unexplained: part of the cost that neither noise nor the growth of small errors accounts for.
     """
 
     point: Point
     shots: tuple[ShotData, ...]
     dropped: dict[str, str]
     cost: float
+    unexplained: float
 
 
 class Curriculum:
@@ -111,12 +114,15 @@ class Curriculum:
         stage.
         """
         unit, nuisance = start, list(Point.at(start, shots).nuisance)
-        sigma, kept, dropped = typical_sigma(shots), list(range(len(shots))), dict[str, str]()
+        shots, kept, dropped = list(shots), list(range(len(shots))), dict[str, str]()
         for number, stage in enumerate(stages):
+            if number and self._budget.left() <= 0:
+                break
             self._budget.stage = stage.name
-            scale = max(stage.scale / sigma, 2.0)
+            shots = soften(self._replayer, shots, Point(unit, tuple(nuisance)).trials(self._space, shots))
             if number == len(stages) - 1:
-                for i in self._explained(shots, unit, nuisance, sorted(set(range(len(shots))) - set(kept)), scale):
+                others = sorted(set(range(len(shots))) - set(kept))
+                for i in self._explained(shots, unit, nuisance, others, stage.scale):
                     kept = sorted([*kept, i])
                     del dropped[shots[i].record.shot_id]
             parts = [shots[i].until(stage.contacts) for i in kept]
@@ -128,7 +134,7 @@ class Curriculum:
                 unit = self._explore(parts, unit, active, stage)
                 nuisance = list(Point.at(unit, shots).nuisance)
             point = Point(unit, tuple(nuisance[i] for i in kept))
-            point = self._descend(parts, point, active, stage, scale, start)
+            point = self._descend(parts, point, active, stage)
             unit = point.unit
             for i, found in zip(kept, point.nuisance, strict=True):
                 nuisance[i] = found
@@ -142,14 +148,19 @@ class Curriculum:
                 kept = self._drop(parts, results, kept, stage, dropped)
         point, left = Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept)
         fine = stages[-1].scale
-        cost = self.cost_at(left, point, fine) * len(left) + math.log1p((_HAND / fine) ** 2) * len(dropped)
-        return Found(point, left, dropped, cost / len(shots))
+        unexplained = self.cost_at(left, point, fine) * len(left)
+        spared = sum(leniency(shot, fine) for shot in left)
+        lost = math.log1p((_HAND / fine) ** 2) * len(dropped)
+        count = len(shots)
+        return Found(point, left, dropped, (unexplained + spared + lost) / count, (unexplained + lost) / count)
 
     def best(self, shots: Sequence[ShotData], start: np.ndarray, plans: Sequence[Sequence[Stage]]) -> Found:
         """Try one plan after the other until one explains the shots; return the best."""
         found: Found | None = None
         for plan in plans:
-            if found is not None and (found.cost <= _UNEXPLAINED or self._budget.left() < self._budget.limit // 2):
+            if found is not None and found.unexplained <= _UNEXPLAINED:
+                break
+            if found is not None and self._budget.left() < self._budget.limit // 2:
                 break
             rival = self.run(shots, start, plan)
             if found is None or rival.cost < found.cost:
@@ -168,7 +179,8 @@ class Curriculum:
     ) -> list[int]:
         """Return the shots that stay; none goes when most would, since then the parameters are to blame."""
         distances = [np.linalg.norm(differences(s, r), axis=1) for s, r in zip(parts, results, strict=True)]
-        bad = [bool(np.mean(d > _FAR * stage.scale) > _MOSTLY_FAR) for d in distances]
+        limits = [_FAR * np.hypot(stage.scale, shot.spread) for shot in parts]
+        bad = [bool(np.mean(d > limit) > _MOSTLY_FAR) for d, limit in zip(distances, limits, strict=True)]
         if 2 * sum(bad) > len(kept) or len(kept) - sum(bad) < _FEWEST_LEADERS:
             return kept
         for shot, d, is_bad in zip(parts, distances, bad, strict=True):
@@ -191,11 +203,10 @@ class Curriculum:
             nuisance[i] = found
         return [i for i, bad in zip(places, polish.unexplained(results), strict=True) if not bad]
 
-    def _descend(
-        self, parts: Sequence[ShotData], point: Point, active: np.ndarray, stage: Stage, scale: float, prior: np.ndarray
-    ) -> Point:
+    def _descend(self, parts: Sequence[ShotData], point: Point, active: np.ndarray, stage: Stage) -> Point:
         """Polish; where some shots stay unexplained, let the others lead, then look at those again."""
-        polish = Polish(self._replayer, parts, self._space, scale, prior, stage.places)
+        prior = self._space.nominal
+        polish = Polish(self._replayer, parts, self._space, stage.scale, prior, stage.places)
         if stage.draws:
             point = polish.scatter(point, self._rng, stage.draws)
         point, _, replayed = polish.run(point, active, stage.polish)
@@ -204,7 +215,7 @@ class Curriculum:
             if len(kept) == len(parts) or len(kept) < _FEWEST_LEADERS or self._budget.left() < _FEWEST_LEFT:
                 break
             leaders = [parts[i] for i in kept]
-            some = Polish(self._replayer, leaders, self._space, scale, prior, stage.places)
+            some = Polish(self._replayer, leaders, self._space, stage.scale, prior, stage.places)
             led, _, _ = some.run(Point(point.unit, tuple(point.nuisance[i] for i in kept)), active, stage.polish)
             nuisance = list(point.nuisance)
             for i, found in zip(kept, led.nuisance, strict=True):

@@ -21,7 +21,6 @@ from cue_identify.observations import ShotData, observe
 from cue_identify.polish import Point, Polish
 from cue_identify.posterior import Posterior, laplace
 from cue_identify.replay import Budget, Progress, Replayer, Simulator, cue_direction
-from cue_identify.residuals import typical_sigma
 from cue_identify.scoring import mean_score
 from cue_identify.space import Space
 
@@ -199,8 +198,7 @@ class _Run:
 
     def _posterior(self, shots: Sequence[ShotData], point: Point) -> Posterior:
         self._budget.stage = "error bars"
-        scale = max(CURRICULUM[-1].scale / typical_sigma(shots), 2.0)
-        polish = Polish(self._replayer, shots, self._space, scale, point.unit, places=True)
+        polish = Polish(self._replayer, shots, self._space, CURRICULUM[-1].scale, point.unit, places=True)
         base = self._replayer.run(point.trials(self._space, shots))
         lines = polish.linearise(point, base, np.ones(len(point.unit), bool), cautious=True)
         return laplace(lines, shots, self._space, point.unit)

@@ -17,12 +17,18 @@ from cue_identify.scoring import observed_rest
 CUE_BALL = 0
 _SIGMA_FLOOR = 3e-4  # [m] no tracker of a whole table is better, whatever it says
 _SIGMA_CEILING = 0.01  # [m]
-_REST_FLOOR = 1e-4  # [m] the same for a ball that rests and was averaged over many images
+_REST_FLOOR = 3e-4  # [m] for a ball at rest, averaged over many images: what lens and shading do does not average
 _STILL_SAMPLES = 4  # for a ball that stays: enough to make a predicted hit costly
 _AZIMUTH_FLOOR = 4e-3  # [rad] a tip that meets the ball off its centre turns it, unseen by the joints
 _LARGEST_TURN = 8.0  # [prior standard deviations] more is a track of something else
 _BACKTRACK = 8  # samples from which the way back to the strike is told
 _DECELERATION = (0.1, 3.5)  # [m/s^2] of a ball just struck: rolling at least, sliding on a rough cloth at most
+_DISPLACED = 0.02  # [m] from where a ball should be, no tracker's noise
+_LATEST_STRIKE = 5.0  # [-] standard deviations of the strike time
+_HEADING = 4  # samples that tell where a ball is heading
+_PARALLEL = math.radians(10.0)
+_ONE_STEP = 3e-3  # [m]
+_FAR_ROUND = 0.8  # [m] on a longer way a ball may come back behind its place over two cushions
 _TIME_FLOOR = 3e-3  # [s] the same for the strike time
 
 
@@ -44,7 +50,9 @@ class ShotData:
         time_index: (m,) row of ``times`` of each sample.
         ball_id: (m,) of each sample.
         observed: (m, 2) [m].
+        covariance: (m, 2, 2) of them, the tracker's [m^2].
         whitener: (m, 2, 2): times a difference gives standard deviations [1/m].
+        spread: (m,) standard deviation of what the replay itself may be off by; in the whitener already [m].
         free: (m,) bool, samples of the cue ball on its way to the first contact.
         contacts: (k,) observed contact times [s].
         alike: groups of sample rows, each (balls, times): balls of one colour that a tracker may have exchanged.
@@ -62,7 +70,9 @@ class ShotData:
     time_index: np.ndarray
     ball_id: np.ndarray
     observed: np.ndarray
+    covariance: np.ndarray
     whitener: np.ndarray
+    spread: np.ndarray
     free: np.ndarray
     contacts: np.ndarray
     alike: tuple[np.ndarray, ...] = ()
@@ -76,6 +86,11 @@ class ShotData:
         if kept.sum() < 4:
             return self.until(contacts + 1)
         return self._only(kept)
+
+    def widened(self, covariance: np.ndarray) -> ShotData:
+        """Return the same shot with covariances (m, 2, 2) [m^2] of the replay's own error beside the tracker's."""
+        spread = np.sqrt(0.5 * np.trace(covariance, axis1=1, axis2=2))
+        return replace(self, whitener=_whitener(self.covariance + covariance), spread=spread)
 
     def _only(self, kept: np.ndarray) -> ShotData:
         used, time_index = np.unique(self.time_index[kept], return_inverse=True)
@@ -91,7 +106,9 @@ class ShotData:
             time_index=time_index,
             ball_id=self.ball_id[kept],
             observed=self.observed[kept],
+            covariance=self.covariance[kept],
             whitener=self.whitener[kept],
+            spread=self.spread[kept],
             free=self.free[kept],
             alike=tuple(groups),
         )
@@ -100,8 +117,8 @@ class ShotData:
 def why_unusable(record: ShotRecord, ball_ids: Iterable[int]) -> str:
     """Return why a record cannot be fitted, empty when it can."""
     known = set(ball_ids)
-    if record.flags:
-        return "flagged " + ", ".join(record.flags)
+    if record.faults:
+        return "flagged " + ", ".join(record.faults)
     if record.achieved is None:
         return "no measured stroke"
     if not math.isfinite(record.achieved.tip_speed) or record.achieved.tip_speed <= 0:
@@ -116,6 +133,29 @@ def why_unusable(record: ShotRecord, ball_ids: Iterable[int]) -> str:
     for track in record.tracks:
         if not (np.isfinite(track.time).all() and np.isfinite(track.position).all()):
             return f"ball {track.ball_id} has a track that is not finite"
+    return _why_displaced(record)
+
+
+def _why_displaced(record: ShotRecord) -> str:
+    """Return why the cue ball's track cannot begin where the ball is said to have rested, empty when it can."""
+    stroke: Stroke | None = record.achieved
+    start: np.ndarray = next(b.position for b in record.before if b.ball_id == CUE_BALL)
+    track = next((t for t in record.tracks if t.ball_id == CUE_BALL), None)
+    if stroke is None or track is None:
+        return ""
+    after = track.time > 0
+    time, way = track.time[after], track.position[after] - start
+    since = time + _LATEST_STRIKE * record.strike_time_stddev
+    reach = np.linalg.norm(way, axis=1)
+    # No tip gives a ball more than twice its own speed.
+    if len(reach) and reach[0] > 2.0 * stroke.tip_speed * since[0] + _DISPLACED:
+        return f"the cue ball was seen {1e3 * reach[0]:.0f} mm from its place {time[0]:.2f} s after the strike"
+    if len(time) < _HEADING or 2.0 * stroke.tip_speed * since[0] > _FAR_ROUND:
+        return ""
+    along = np.array([math.cos(stroke.azimuth), math.sin(stroke.azimuth)])
+    step, behind = way[_HEADING - 1] - way[0], -float(way[0] @ along)
+    if behind > _DISPLACED and step @ along > math.cos(_PARALLEL) * max(float(np.linalg.norm(step)), _ONE_STEP):
+        return f"the cue ball came from {1e3 * behind:.0f} mm behind the place where it is said to have rested"
     return ""
 
 
@@ -134,6 +174,7 @@ def observe(record: ShotRecord, direction: float) -> ShotData:
     contacts = contact_times(record)
     samples = _samples(record, balls, tracks)
     time, ball_id, observed, covariance = samples
+    covariance = _sensible(covariance)
     times, time_index = np.unique(time, return_inverse=True)
     first = contacts[0] if len(contacts) else np.inf
     free = (ball_id == CUE_BALL) & (time <= first + 1e-9)
@@ -157,7 +198,9 @@ def observe(record: ShotRecord, direction: float) -> ShotData:
         time_index=time_index,
         ball_id=ball_id,
         observed=observed,
+        covariance=covariance,
         whitener=_whitener(covariance),
+        spread=np.zeros(len(observed)),
         free=free,
         contacts=contacts,
         alike=_alike(balls, tracks, time, ball_id),
@@ -195,11 +238,17 @@ def _rest_stddev(ball: BallState) -> float:
     return float(np.clip(np.sqrt(0.5 * np.trace(ball.covariance)), _REST_FLOOR, _SIGMA_CEILING))
 
 
-def _whitener(covariance: np.ndarray) -> np.ndarray:
-    """Return (m, 2, 2) inverse square roots of covariances, eigenvalues kept within sense."""
+def _sensible(covariance: np.ndarray) -> np.ndarray:
+    """Return covariances (m, 2, 2) with their eigenvalues kept within sense."""
     values, vectors = np.linalg.eigh(covariance)
-    sigma = np.clip(np.sqrt(np.maximum(values, 0.0)), _SIGMA_FLOOR, _SIGMA_CEILING)
-    return np.swapaxes(vectors, 1, 2) / sigma[:, :, None]
+    kept = np.clip(values, _SIGMA_FLOOR**2, _SIGMA_CEILING**2)
+    return (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+
+
+def _whitener(covariance: np.ndarray) -> np.ndarray:
+    """Return (m, 2, 2) inverse square roots of sensible covariances."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.swapaxes(vectors, 1, 2) / np.sqrt(values)[:, :, None]
 
 
 def _line_direction(

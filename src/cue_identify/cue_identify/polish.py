@@ -14,7 +14,7 @@ import numpy as np
 
 from cue_identify.observations import ShotData
 from cue_identify.replay import Replayed, Replayer, Trial
-from cue_identify.residuals import differences, whitened
+from cue_identify.residuals import differences, outlier_scale, whitened
 from cue_identify.space import Space
 
 _STEP = 2e-3  # [-] of a parameter's range, for finite differences
@@ -96,13 +96,14 @@ class Polish:
             replayer: runs the simulations.
             shots: to fit.
             space: of the parameters.
-            scale: s, where a residual starts to count as an outlier [standard deviations].
+            scale: where a residual starts to count as an outlier [m]; s is that in standard deviations, 2 at least.
             prior: (d,) where parameters stay that the shots say nothing about, in the unit box.
             places: the movers' positions before the shot are nuisances too. A tenth of a millimetre matters after
                 two contacts; without it what they cause is blamed on the parameters.
         """
         self._replayer, self._shots, self._space = replayer, list(shots), space
-        self._scale, self._prior, self._places = scale, prior, places
+        self._prior, self._places = prior, places
+        self._scales = [outlier_scale(shot, scale) for shot in self._shots]
         self._precision = 1.0 / space.prior_stddev**2
         self._spread = [
             np.r_[s.turn_prior, _gain_prior(s), s.strike_stddev, np.repeat(s.mover_stddev, 2)] for s in self._shots
@@ -118,14 +119,15 @@ class Polish:
         """Return what shot ``i`` adds to the objective."""
         shot = self._shots[i]
         square = np.sum(whitened(shot, differences(shot, replayed)) ** 2, axis=1)
-        loss = self._scale**2 * float(np.sum(np.log1p(square / self._scale**2)))
+        limit = self._scales[i] ** 2
+        loss = float(np.sum(limit * np.log1p(square / limit)))
         return 0.5 * (loss + float(np.sum((nuisance / self._spread[i]) ** 2)))
 
     def unexplained(self, replayed: Sequence[Replayed]) -> np.ndarray:
         """Tell (shots,) which shots have a good share of outlying samples."""
         shares = [
-            1.0 if r.fault else np.mean(np.sum(whitened(s, differences(s, r)) ** 2, axis=1) > self._scale**2)
-            for s, r in zip(self._shots, replayed, strict=True)
+            1.0 if r.fault else np.mean(np.sum(whitened(s, differences(s, r)) ** 2, axis=1) > limit**2)
+            for s, r, limit in zip(self._shots, replayed, self._scales, strict=True)
         ]
         return np.array(shares) > _BADLY
 
@@ -178,7 +180,7 @@ class Polish:
         residuals, weights, scores, first = [], [], [], d
         for i, (shot, nuisance) in enumerate(zip(self._shots, point.nuisance, strict=True)):
             r = whitened(shot, differences(shot, base[i]))
-            w = trusted[i] / (1.0 + np.sum(r**2, axis=1) / self._scale**2)
+            w = trusted[i] / (1.0 + np.sum(r**2, axis=1) / self._scales[i] ** 2)
             residuals.append(r)
             weights.append(w)
             own = np.arange(first, first + len(nuisance))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from cue_identify.replay import Replayed
 WORST = 1.0
 """Every sample of a failed simulation counts as this far off [m]: further than any table allows to be by chance."""
 
+_FEWEST_SIGMAS = 2.0  # [-] noise alone is no outlier
 _MOST_ALIKE = 4  # moving balls of one colour whose exchanges are all tried: 4! orders
 
 
@@ -53,7 +53,7 @@ def time_profile(shot: ShotData, difference: np.ndarray, replayed: Replayed) -> 
 
 
 def robust_cost(shot: ShotData, replayed: Replayed, scale: float) -> tuple[float, float]:
-    """Return mean log(1 + (r / scale)^2) over the samples, and the time shift [s] it was taken with.
+    """Return mean log(1 + r^2 / (scale^2 + spread^2)) over the samples, and the time shift [s] it was taken with.
 
     Args:
         shot: observed.
@@ -65,10 +65,18 @@ def robust_cost(shot: ShotData, replayed: Replayed, scale: float) -> tuple[float
     if not replayed.fault:
         shift = time_profile(shot, difference, replayed)
         difference = difference + shift * replayed.velocity
-    return float(np.mean(np.log1p(np.sum(difference**2, axis=1) / scale**2))), shift
+    return float(np.mean(np.log1p(np.sum(difference**2, axis=1) / (scale**2 + shot.spread**2)))), shift
 
 
-def typical_sigma(shots: Sequence[ShotData]) -> float:
-    """Return the median standard deviation of all samples [m]."""
-    area = np.abs(np.concatenate([np.linalg.det(shot.whitener) for shot in shots]))
-    return float(np.median(1.0 / np.sqrt(area)))
+def leniency(shot: ShotData, scale: float) -> float:
+    """Return what the shot's spread spares a robust cost in the mean.
+
+    Added to it, costs of one shot with different spreads can be compared: a replay must not win by being chaotic.
+    """
+    return float(np.mean(np.log1p(shot.spread**2 / scale**2)))
+
+
+def outlier_scale(shot: ShotData, scale: float) -> np.ndarray:
+    """Return (m,) from how many standard deviations on a residual is an outlier, ``scale`` being that in metres."""
+    sigma = 1.0 / np.sqrt(np.abs(np.linalg.det(shot.whitener)))
+    return np.maximum(scale / sigma, _FEWEST_SIGMAS)

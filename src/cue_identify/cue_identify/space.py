@@ -8,16 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from cue_core.errors import CueError
-from cue_core.parameters import PARAMETERS, Parameter, check_names
+from cue_core.parameters import PARAMETERS, Parameter, check_names, nominal_values
 
 PRIOR_STDDEV = {
     "tilt_x": 0.002,  # [rad] tables are levelled to about a millimetre per metre
     "tilt_y": 0.002,
     "cushion_restitution_slope": 0.06,  # [s/m] rubber loses a few per cent per m/s
 }
-"""Standard deviation, in the parameter's unit, of what is known of parameters that are nearly zero by nature.
+"""Standard deviation, in the parameter's unit, of what is known of parameters that are nearly zero by nature."""
 
-It decides only what the shots leave open; other parameters have none but a weak pull towards where the search began."""
+_TEXTBOOK = 0.25
+"""Standard deviation of the other parameters around their nominal value, as a share of their range.
+
+Priors decide what the shots leave open; so few shots never give a combination that no table has."""
 
 _AT_BOUND = 0.01  # [-] of the range, as the message says
 
@@ -76,9 +79,14 @@ class Space:
 
     @property
     def prior_stddev(self) -> np.ndarray:
-        """Return (d,) prior standard deviations in unit coordinates; 1 where nothing particular is known."""
+        """Return (d,) prior standard deviations around :attr:`nominal`, in unit coordinates."""
         known = [PRIOR_STDDEV.get(name, np.inf) for name in self.names]
-        return np.minimum(np.array(known) / self.span, 1.0)
+        return np.minimum(np.array(known) / self.span, _TEXTBOOK)
+
+    @property
+    def nominal(self) -> np.ndarray:
+        """Return the (d,) nominal values in unit coordinates."""
+        return self.unit(nominal_values())
 
     def unit(self, values: np.ndarray) -> np.ndarray:
         """Return (d,) unit coordinates of a full vector (P,), moved into the box when outside."""

@@ -139,3 +139,27 @@ def test_unusable_records_say_why(head_on, resting_ball):
     assert "cue ball" in why_unusable(exchange((resting_ball(3, 0, 0),), head_on.tracks), (0, 3))
     broken = track(0, np.array([0.0, 1.0]), [(0, 0), (np.nan, 0)])
     assert "finite" in why_unusable(exchange(head_on.before, (broken,)), (0, 3))
+
+
+def rolled(resting_ball, told):
+    """The cue ball leaves the origin along +x at 0.5 m/s and is seen from 0.2 s on; told to have rested at ``told``."""
+    time = np.arange(6, 30) / 30
+    return exchange((resting_ball(0, *told),), (track(0, time, [(0.5 * t, 0.0) for t in time]),))
+
+
+@pytest.mark.parametrize("told, message", [((0.15, 0.0), "behind"), ((-0.9, 0.0), "after the strike")])
+def test_a_place_before_the_shot_that_the_track_denies_is_told(resting_ball, told, message):
+    assert message in why_unusable(rolled(resting_ball, told), (0,))
+
+
+def test_a_track_that_begins_late_is_no_reason(resting_ball):
+    assert why_unusable(rolled(resting_ball, (0.0, 0.0)), (0,)) == ""
+    assert (
+        why_unusable(
+            exchange(
+                rolled(resting_ball, (0.0, 0.0)).before, rolled(resting_ball, (0.0, 0.0)).tracks, ("occluded_start",)
+            ),
+            (0,),
+        )
+        == ""
+    )
