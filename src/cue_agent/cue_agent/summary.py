@@ -123,7 +123,7 @@ def summary_lines(summary: Mapping[str, Any]) -> str:
     if held_out["shots"]:
         for name, key in (("rest position", "rest_error_m"), ("along track", "along_track_error_m")):
             before, after = held_out["unfitted"][key], held_out["calibrated"][key]
-            change = f"{1 - after / before:.0%} lower" if before > 0 else "-"
+            change = "-" if before <= 0 else f"{abs(1 - after / before):.0%} {'lower' if after <= before else 'higher'}"
             lines.append(
                 f"held-out error, {name}: unfitted {100 * before:.2f} cm, calibrated {100 * after:.2f} cm ({change}) "
                 f"over {held_out['shots']} shots"
