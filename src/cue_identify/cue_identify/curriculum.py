@@ -22,6 +22,8 @@ _MATTERS = 2e-3  # [m] a nudge must move some sample by this much for the parame
 _FEELS = 1e-6  # [m] less than this and the twin does not use the parameter at all
 _SECOND_LOOKS = 1  # at shots that stay unexplained, for each stage
 _LAST_DRAWS, _LAST_STEPS = 48, 4  # [-] before a shot is left out for good
+_HOP, _LONGEST_HOP = 5.0, 0.06  # [standard deviations], [-] of a parameter's range
+_HOP_STEPS, _HOP_GAIN = 6, 0.3  # iterations; log-likelihood that is worth a move
 _FEWEST_LEADERS = 3  # [-] shots without the unexplained ones
 _FEWEST_LEFT = 500  # [-] simulations that a second look may need
 _UNEXPLAINED = 0.5  # [-] mean log(1 + (r / 2 mm)^2): typical residuals of 1.6 mm, more than a tracker's noise
@@ -148,11 +150,41 @@ class Curriculum:
                 kept = self._drop(parts, results, kept, stage, dropped)
         point, left = Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept)
         fine = stages[-1].scale
+        return self._found(left, point, dropped, fine)
+
+    def _found(self, left: tuple[ShotData, ...], point: Point, dropped: dict[str, str], fine: float) -> Found:
         unexplained = self.cost_at(left, point, fine) * len(left)
         spared = sum(leniency(shot, fine) for shot in left)
         lost = math.log1p((_HAND / fine) ** 2) * len(dropped)
-        count = len(shots)
+        count = len(left) + len(dropped)
         return Found(point, left, dropped, (unexplained + spared + lost) / count, (unexplained + lost) / count)
+
+    def hop(self, found: Found, hops: int) -> Found:
+        """Polish again from places some error bars away, and keep what is lower.
+
+        Contacts give the objective several minima, some error bars apart; straight rolls have one.
+        """
+        shots, point, stage = found.shots, found.point, CURRICULUM[-1]
+        if not any(len(shot.contacts) for shot in shots):
+            return found
+        self._budget.stage = "other minima"
+        active = self.effects(shots, point.unit) > _MATTERS
+        polish = Polish(self._replayer, shots, self._space, stage.scale, self._space.nominal, stage.places)
+        base = self._replayer.run(point.trials(self._space, shots))
+        best = polish.objective(point, base)
+        lines = polish.linearise(point, base, active)
+        sigma = np.sqrt(np.diag(np.linalg.inv(lines.hessian))[: len(point.unit)])
+        reach = np.where(active, np.minimum(_HOP * sigma, _LONGEST_HOP), 0.0)
+        for _ in range(hops):
+            if self._budget.left() < _FEWEST_LEFT:
+                break
+            away = np.clip(point.unit + reach * self._rng.standard_normal(len(reach)), 0.0, 1.0)
+            rival, cost, _ = polish.run(Point(away, point.nuisance), active, _HOP_STEPS, _HOP_GAIN)
+            if cost < best - _HOP_GAIN:
+                point, best = rival, cost
+        after = self._found(shots, point, found.dropped, stage.scale)
+        self.history.append({"stage": self._budget.stage, "evaluations": self._budget.spent, "cost": after.unexplained})
+        return after
 
     def best(self, shots: Sequence[ShotData], start: np.ndarray, plans: Sequence[Sequence[Stage]]) -> Found:
         """Try one plan after the other until one explains the shots; return the best."""

@@ -24,6 +24,8 @@ from cue_identify.replay import Budget, Progress, Replayer, Simulator, cue_direc
 from cue_identify.scoring import mean_score
 from cue_identify.space import Space
 
+_HOPS = 6  # a lower minimum is mostly found by the second
+
 
 @dataclass(frozen=True)
 class FitConfig:
@@ -160,11 +162,12 @@ class _Run:
         warm = present.revision > 0
         # From the wrong funnel, or by bad luck, the first plan may fail; then the whole curriculum (again).
         found = curriculum.best(shots, start, (REFIT if warm else CURRICULUM, CURRICULUM))
+        found = curriculum.hop(found, _HOPS)
         name = f"revision {present.revision}" if warm else "the nominal parameters"
         verdict, held_out_error = self._judge(chosen, found.point, present, name)
         if chosen.borrowed and verdict.promoted:  # the judges have spoken: now they may teach
             shots = [*shots, *self._observe(chosen.held_out, present.values)]
-            found = curriculum.run(shots, found.point.unit, REFIT)
+            found = curriculum.hop(curriculum.run(shots, found.point.unit, REFIT), _HOPS)
         values = space.values(found.point.unit)
         posterior = self._posterior(found.shots, found.point)
         fitted = [shot.record for shot in found.shots]
