@@ -23,6 +23,9 @@ _LOCK = re.compile(_STEM + "_[es]l")
 _SEGMENT = re.compile(_STEM)
 
 
+_turns: list[int] = []  # the descriptor whose lock is this process's turn to end
+
+
 def _is_held(lock: Path) -> bool:
     handle = os.open(lock, os.O_RDONLY)
     try:
@@ -100,8 +103,9 @@ def leave(folder: Path = FOLDER) -> None:
     it closes files. So the last one finds that nobody else has anything mapped.
     """
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)  # stays open
-        end = time.monotonic() + _LONGEST_TURN
+        if not _turns:
+            _turns.append(os.open(folder, os.O_RDONLY))  # stays open
+        handle, end = _turns[0], time.monotonic() + _LONGEST_TURN
         while time.monotonic() < end:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

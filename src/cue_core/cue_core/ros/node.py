@@ -59,13 +59,13 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
         if not isinstance(error.__context__, CueError):
             raise
         return _refuse(error.__context__)
-    finally:
-        leave()  # DDS leaves a port behind when several processes end at once
+    _end_now()  # the interpreter would take its time, and others that end now wait for their turn
     return 0
 
 
 def _refuse(error: CueError) -> int:
     print(f"error: {error}", file=sys.stderr)
+    leave()
     return 2
 
 
