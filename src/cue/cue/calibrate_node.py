@@ -20,10 +20,9 @@ from rich.console import Console
 
 from cue.progress import ProgressDisplay, Update
 from cue_core.errors import CueError
-from cue_core.ros.node import exit_with_parent
+from cue_core.ros.node import end_now, exit_with_parent
 from cue_core.ros.params import declare
 from cue_core.settings import check_settings, setting
-from cue_core.shared_memory import leave
 from cue_msgs.action import Calibrate
 
 _SPIN_S = 0.1
@@ -148,7 +147,12 @@ def _report(run_dir: str, display: ProgressDisplay) -> str:
 
 
 def main() -> int:
-    """Run the client; return 0 after a good or a stopped session, 1 after another, 2 for bad arguments."""
+    """Run the client and end: 0 after a good or a stopped session, 1 after another, 2 for bad arguments."""
+    end_now(_run())
+    return 0
+
+
+def _run() -> int:
     exit_with_parent()
     # Not rclpy's handlers: they end the context, and then no cancel could be sent.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -174,8 +178,6 @@ def main() -> int:
     except CueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    finally:
-        leave()
     if result.error_code:
         print(f"error: the session ended with code {result.error_code}: {result.error_msg}", file=sys.stderr)
     if report:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
-_LONGEST_TURN = 1.0  # [s] to wait for the others that end at this moment
+_LONGEST_TURN = 1.5  # [s] to wait for the others that end at this moment
 _BEING_MAPPED = 0.1  # [s] likewise of a segment that nobody has mapped
 _BEING_MADE = 0.5  # [s] a lock file this young may belong to a process that is about to lock it
 # Fast DDS 2 (ROS 2 up to Jazzy) named them fastrtps, 3 names them fastdds.
@@ -50,10 +50,15 @@ def _mapped(folder: Path, but: int) -> set[str]:
     return found
 
 
-def _unlocked(folder: Path, names: list[str], but: int) -> set[str]:
-    """Return the segments without a lock file that nobody has mapped: a sender makes such a one for a dead reader."""
+def _without_lock(names: list[str]) -> set[str]:
+    """Return the segments without a lock file: a sender makes such a one for a dead reader."""
     stems = {m["stem"] for m in map(_LOCK.fullmatch, names) if m}
-    alone = {name for name in names if _SEGMENT.fullmatch(name) and name not in stems}
+    return {name for name in names if _SEGMENT.fullmatch(name) and name not in stems}
+
+
+def _unlocked(folder: Path, names: list[str], but: int) -> set[str]:
+    """Return the segments without a lock file that nobody has mapped, nor is about to."""
+    alone = _without_lock(names)
     for name in list(alone):
         try:
             if time.time() - (folder / name).stat().st_mtime < _BEING_MAPPED:
@@ -112,4 +117,7 @@ def leave(folder: Path = FOLDER) -> None:
                 break
             except BlockingIOError:
                 time.sleep(0.01)
-    remove_orphans(folder, but=os.getpid())
+        remove_orphans(folder, but=os.getpid())
+        if _without_lock(os.listdir(folder)):  # made while this process said good-bye, so too young to be judged
+            time.sleep(_BEING_MAPPED)
+            remove_orphans(folder, but=os.getpid())

@@ -44,7 +44,7 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
     # Not rclpy's handlers: they take the context away under callbacks that still use it.
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _end_now())  # nothing has begun yet
+        signal.signal(number, lambda *_: end_now())  # nothing has begun yet
     try:
         with rclpy.init(signal_handler_options=SignalHandlerOptions.NO):
             node = factory()
@@ -59,7 +59,7 @@ def run_node(factory: Callable[[], Node], threads: int = 4) -> int:
         if not isinstance(error.__context__, CueError):
             raise
         return _refuse(error.__context__)
-    _end_now()  # the interpreter would take its time, and others that end now wait for their turn
+    end_now()  # the interpreter would take its time, and others that end now wait for their turn
     return 0
 
 
@@ -87,7 +87,7 @@ def _spin(node: Node, threads: int, stop: threading.Event) -> None:
     spinner.start()
     stop.wait()
     code = 0 if not errors else 2 if isinstance(errors[0], CueError) else 1
-    last = threading.Timer(_STOP_GRACE, _end_now, (code,))  # the interpreter would wait for threads that compute on
+    last = threading.Timer(_STOP_GRACE, end_now, (code,))  # the interpreter would wait for threads that compute on
     last.daemon = True
     last.start()
     if errors:
@@ -98,12 +98,12 @@ def _spin(node: Node, threads: int, stop: threading.Event) -> None:
     rest.start()
     rest.join(_CALLBACK_GRACE)
     if spinner.is_alive() or rest.is_alive():
-        _end_now()  # a fit or a session goes on computing: neither it nor what it uses can be taken apart in peace
+        end_now()  # a fit or a session goes on computing: neither it nor what it uses can be taken apart in peace
     with contextlib.suppress(Exception):
         node.destroy_node()
 
 
-def _end_now(code: int = 0) -> None:
+def end_now(code: int = 0) -> None:
     """End this process whatever its threads do."""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
