@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup sim test lint format lock clean distclean
 
-PYTHON_FILES := src launch scripts benchmarks
+PYTHON_FILES := $(wildcard src launch scripts benchmarks)
 ACTIVATE := source env.sh
 
 # Variables on make's command line become launch arguments: `make sim seed=2` launches with seed:=2.
@@ -24,13 +24,11 @@ test: setup ## run the default tests; ARGS="-k table" chooses
 	@$(ACTIVATE); exec python -m pytest $(ARGS)
 
 lint: setup ## check style, types and the project's own rules
-	@$(ACTIVATE); files=($$(ls -d $(PYTHON_FILES) 2>/dev/null)); \
-	ruff check "$${files[@]}"; ruff format --check "$${files[@]}"; mypy; \
+	@$(ACTIVATE); ruff check $(PYTHON_FILES); ruff format --check $(PYTHON_FILES); mypy; \
 	for check in scripts/check_*.py; do if [[ -e $$check ]]; then python "$$check"; fi; done
 
 format: setup ## put the Python files into shape
-	@$(ACTIVATE); files=($$(ls -d $(PYTHON_FILES) 2>/dev/null)); \
-	ruff check --fix --select I "$${files[@]}"; ruff format "$${files[@]}"
+	@$(ACTIVATE); ruff check --fix --select I $(PYTHON_FILES); ruff format $(PYTHON_FILES)
 
 lock: setup ## resolve requirements*.in into requirements.lock anew (needs the registry)
 	@scripts/lock.sh
