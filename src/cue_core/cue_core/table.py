@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cue_core.checks import finite_in, load_yaml, only_keys
+from cue_core.errors import FileFormatError
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Cushion:
 
 @dataclass(frozen=True)
 class TableModel:
-    """A pocket billiard table with six pockets.
+    """A pocket billiard table with six pockets, or a carom table with none: both mouths zero, four full cushions.
 
     Attributes:
         name: of the preset.
@@ -54,8 +55,8 @@ class TableModel:
         ball_radius: [m].
         ball_mass: [kg].
         nose_height: of the cushion nose above the cloth [m].
-        corner_mouth: between the jaw tips of a corner pocket [m].
-        side_mouth: between the jaw tips of a side pocket [m].
+        corner_mouth: between the jaw tips of a corner pocket [m]; 0 = no pockets.
+        side_mouth: between the jaw tips of a side pocket [m]; 0 = no pockets.
         corner_shelf: from the mouth line of a corner pocket to the drop's edge [m].
         side_shelf: the same for a side pocket [m].
         rail_width: from the nose to the outer edge of the frame [m].
@@ -80,17 +81,32 @@ class TableModel:
 
         Raises:
             OutOfRangeError: naming the field and its range.
+            FileFormatError: one kind of pocket without the other.
         """
         finite_in("length", self.length, 0.3, 4.0, "m")
         finite_in("width", self.width, 0.15, self.length, "m")
         finite_in("ball_radius", self.ball_radius, 0.01, 0.05, "m")
         finite_in("ball_mass", self.ball_mass, 0.01, 0.5, "kg")
         finite_in("nose_height", self.nose_height, self.ball_radius, 1.8 * self.ball_radius, "m")
-        finite_in("corner_mouth", self.corner_mouth, 2 * self.ball_radius, 0.5 * self.width, "m")
-        finite_in("side_mouth", self.side_mouth, 2 * self.ball_radius, 0.5 * self.width, "m")
+        mouths = {"corner_mouth": self.corner_mouth, "side_mouth": self.side_mouth}
+        if all(mouth == 0 for mouth in mouths.values()):
+            mouths = {}
+        elif any(mouth == 0 for mouth in mouths.values()):
+            raise FileFormatError(
+                "table",
+                f"corner_mouth is {self.corner_mouth}, side_mouth {self.side_mouth} m; "
+                "a table without pockets has 0 for both",
+            )
+        for name, mouth in mouths.items():
+            finite_in(name, mouth, 2 * self.ball_radius, 0.5 * self.width, "m")
         finite_in("corner_shelf", self.corner_shelf, -self.ball_radius, 0.15, "m")
         finite_in("side_shelf", self.side_shelf, -self.ball_radius, 0.15, "m")
         finite_in("rail_width", self.rail_width, 0.01, 0.5, "m")
+
+    @property
+    def pocketless(self) -> bool:
+        """Tell whether the table has no pockets, so that its four cushions run from corner to corner."""
+        return self.corner_mouth == 0
 
     @property
     def ball_stop(self) -> float:
@@ -104,7 +120,9 @@ class TableModel:
 
     @property
     def pockets(self) -> tuple[Pocket, ...]:
-        """Return the six pockets, drop edge ``shelf`` behind the mouth line; in their names y is north, x is east."""
+        """Return the pockets, drop edge ``shelf`` behind the mouth line; in their names y is north, x is east."""
+        if self.pocketless:
+            return ()
         x, y = self.length / 2, self.width / 2
         jaw = self.corner_mouth / math.sqrt(2)  # each nose line ends this far from the corner point
         to_centre = jaw / math.sqrt(2) - self.corner_shelf - self.drop_radius
@@ -122,9 +140,17 @@ class TableModel:
 
     @property
     def cushions(self) -> tuple[Cushion, ...]:
-        """Return the six nose lines, anticlockwise, each with the playing area on its left."""
+        """Return the six nose lines (four without pockets), anticlockwise, each with the playing area on its left."""
         x, y = self.length / 2, self.width / 2
         jaw, half = self.corner_mouth / math.sqrt(2), self.side_mouth / 2
+        lines: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
+            "south": ((-x, -y), (x, -y)),
+            "east": ((x, -y), (x, y)),
+            "north": ((x, y), (-x, y)),
+            "west": ((-x, y), (-x, -y)),
+        }
+        if self.pocketless:
+            return tuple(Cushion(name, np.array(a), np.array(b)) for name, (a, b) in lines.items())
         lines = {
             "south_west": ((-x + jaw, -y), (-half, -y)),
             "south_east": ((half, -y), (x - jaw, -y)),

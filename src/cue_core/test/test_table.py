@@ -77,3 +77,20 @@ def test_bad_files_give_one_line(tmp_path, text: str | None, problem: str) -> No
     with pytest.raises(CueError, match=problem) as caught:
         TableModel.load(path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_a_table_without_pockets_has_four_cushions_from_corner_to_corner(table: TableModel) -> None:
+    carom = replace(table, corner_mouth=0.0, side_mouth=0.0)
+    assert carom.pocketless and carom.pockets == ()
+    cushions = carom.cushions
+    assert [c.name for c in cushions] == ["south", "east", "north", "west"]
+    for i, cushion in enumerate(cushions):
+        assert np.array_equal(cushion.end, cushions[(i + 1) % 4].start)
+        assert cushion.normal @ cushion.start < 0
+    assert TableModel.from_dict(carom.to_dict()) == carom
+
+
+@pytest.mark.parametrize("field", ["corner_mouth", "side_mouth"])
+def test_one_kind_of_pocket_alone_is_refused(table: TableModel, field: str) -> None:
+    with pytest.raises(FileFormatError, match="a table without pockets has 0 for both"):
+        replace(table, **{field: 0.0})  # type: ignore[arg-type]

@@ -27,13 +27,18 @@ def nose_segments(table: TableModel) -> dict[str, tuple[str, np.ndarray, np.ndar
     """Return the axes of the nose capsules: geom name -> (cushion name, (2,) start, (2,) end) [m].
 
     The axis runs behind the nose line by the capsule's radius, so that a ball of the table's radius meets it just at
-    ``table.ball_stop`` from the line. Jaws are rounded: the capsules of nose and facing share their end.
+    ``table.ball_stop`` from the line. Jaws are rounded: the capsules of nose and facing share their end. Without
+    pockets there are noses alone, which meet in the corners.
     """
     behind = NOSE_RADIUS * table.ball_radius * math.cos(contact_tilt(table))
     segments: dict[str, tuple[str, np.ndarray, np.ndarray]] = {}
     for cushion in table.cushions:
         along = (cushion.end - cushion.start) / np.linalg.norm(cushion.end - cushion.start)
         out = -cushion.normal
+        if table.pocketless:
+            first, last = cushion.start + behind * (out - along), cushion.end + behind * (out + along)
+            segments[f"nose_{cushion.name}"] = (cushion.name, first, last)
+            continue
         ends, tails = [], []
         for tip, inward in ((cushion.start, along), (cushion.end, -along)):
             side = is_side_jaw(table, tip)

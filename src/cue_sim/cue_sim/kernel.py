@@ -148,9 +148,9 @@ class Layout:
         dof: (n,) address of vx in ``data.qvel``; vy, then the angular velocity in the *ball's* frame follow.
         body: (n,) body ids.
         radius: (n,) [m]; ``mass``: (n,) [kg].
-        pocket_positions: (6, 2) [m].
-        segments: (18, 4) axes of the nose and jaw capsules, start xy and end xy [m].
-        reach: (18, n) distance in plan view from the axis to the centre of a touching ball [m].
+        pocket_positions: (6, 2) [m]; (0, 2) on a table without pockets.
+        segments: (S, 4) axes of the nose and jaw capsules, start xy and end xy [m]; S is 18, or 4 without pockets.
+        reach: (S, n) distance in plan view from the axis to the centre of a touching ball [m].
     """
 
     def __init__(self, model: mujoco.MjModel, table: TableModel, ball_ids: Sequence[int]) -> None:
@@ -168,7 +168,7 @@ class Layout:
         self.dof = np.array([j.dofadr[0] for j in joints], np.int32)
         self.radius = np.array([model.geom_size[g, 0] for g in geoms])
         self.mass = np.array([model.body_mass[b] for b in self.body])
-        self.pocket_positions = np.array([p.position for p in table.pockets])
+        self.pocket_positions = np.array([p.position for p in table.pockets]).reshape(-1, 2)
 
         segments = nose_segments(table)
         cushions = cushion_index(table)
@@ -186,7 +186,7 @@ class Layout:
         mouths = [np.linalg.norm(tips - p.position, axis=1).min() + 0.5 * table.ball_radius for p in table.pockets]
         self._pocket = np.array(
             [[*p.position, p.radius, mouth] for p, mouth in zip(table.pockets, mouths, strict=True)]
-        )
+        ).reshape(-1, 4)
         self._struct = _Layout(
             balls=n,
             segments=len(segments),

@@ -29,14 +29,16 @@ def add_scenery(spec: Any, table: TableModel) -> None:
     add_box(spec, [-out_x, -out_y, -0.20], [out_x, out_y, -0.004], name="apron", material="apron")
     for cushion in table.cushions:
         _add_cushion(spec, table, cushion)
-    # Rails of wood between the pockets.
+    # Rails of wood between the pockets; without pockets the long ones run to the frame's corners.
     corner, side = table.corner_mouth / np.sqrt(2), table.drop_radius
+    end = out_x if table.pocketless else x - corner
     for s, north, east in ((-1.0, "south", "west"), (1.0, "north", "east")):
         low, high = sorted((s * (y + depth), s * out_y))
-        for a, b, half in ((-x + corner, -side, "west"), (side, x - corner, "east")):
+        for a, b, half in ((-end, -side, "west"), (side, end, "east")):
             add_box(spec, [a, low, -0.1], [b, high, top], name=f"rail_{north}_{half}", material="wood")
         low, high = sorted((s * (x + depth), s * out_x))
-        add_box(spec, [low, -y + corner, -0.1], [high, y - corner, top], name=f"rail_{east}", material="wood")
+        end_y = y + depth if table.pocketless else y - corner
+        add_box(spec, [low, -end_y, -0.1], [high, end_y, top], name=f"rail_{east}", material="wood")
     for pocket in table.pockets:
         _add_pocket(spec, table, pocket)
     _add_sights(spec, table)
@@ -135,7 +137,8 @@ def _add_cushion(spec: Any, table: TableModel, cushion: Cushion) -> None:
     outwards = -cushion.normal
     vertices: list[tuple[float, ...]] = []
     for nose, sign in ((cushion.start, -1.0), (cushion.end, 1.0)):
-        back = nose + depth * outwards + sign * (0.15 if is_side_jaw(table, nose) else 0.6) * depth * along
+        slant = 1.0 if table.pocketless else 0.15 if is_side_jaw(table, nose) else 0.6  # mitred, or cut for a pocket
+        back = nose + depth * outwards + sign * slant * depth * along
         vertices += [
             (*nose, table.nose_height),
             (*back, top),
