@@ -85,6 +85,7 @@ def build_spec(
     # a reset in the middle of a shot would hide divergence; the kernel looks for it itself
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     spec.memory = 1 << 22
+    spec.nuserdata = len(ball_ids)  # the kernel's: how long each ball has been over a drop
 
     names = _add_noses(spec, table)
     balls = []

@@ -106,19 +106,6 @@ static void add_event(cue_record* record, double time, int kind, int ball, int o
   row[3] = other;
 }
 
-// Returns the pocket a ball has fallen into, -1 = none, -2 = it is off the table.
-static int pocket_of(const cue_layout* layout, const cue_ball* ball) {
-  const double out_x = fabs(ball->x) - layout->half_length, out_y = fabs(ball->y) - layout->half_width;
-  int mouth = 0;
-  for (int k = 0; k < layout->pockets; k++) {
-    const double* hole = layout->pocket + 4 * k;
-    const double distance = hypot(ball->x - hole[0], ball->y - hole[1]);
-    if (distance <= hole[2] + CUE_TOUCHING) return k;
-    if (distance <= hole[3]) mouth = 1;
-  }
-  return (out_x > 0 || out_y > 0) && !mouth ? -2 : -1;
-}
-
 // Writes the samples due up to `now`. `from`: the balls at `start`; those flagged `free` follow the cloth law.
 static void sample(const cue_layout* layout, const cue_laws* laws, const cue_ball* from, const cue_ball* to,
                    const uint8_t* is_free, const int32_t* in_play, double start, double now, cue_record* record) {
@@ -212,6 +199,8 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   uint8_t is_free[CUE_MAX_BALLS], active[CUE_MAX_TOUCHES];
   cue_touch touches[CUE_MAX_TOUCHES];
   double impulses[3 * CUE_MAX_TOUCHES];
+  // how long each ball has been over a drop; kept with the state, for the next call
+  double forgotten[CUE_MAX_BALLS] = {0}, *over = m->nuserdata >= n ? d->userdata : forgotten;
   int status = CUE_REACHED, patience = 0;
   memset(is_free, 1, sizeof is_free);
   memset(before, 0, sizeof before);
@@ -239,7 +228,7 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
 
     // the step ends where the next impact begins, approached in two or three moves
     const double largest = fmin(options->largest_step, left);
-    const double meeting = cue_next_meeting(layout, before, in_play, 2 * largest);
+    const double meeting = cue_next_meeting(layout, before, in_play, over, 2 * largest);
     double h = largest;
     if (meeting <= 0) {
       h = patience < PATIENCE ? fmin(options->impact_step, left) : fmin(1e-4, left);
@@ -325,11 +314,12 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
 
     int escaped = 0;
     for (int i = 0; i < n; i++) {
-      if (in_play[i] && !at_rest(after + i)) {
-        const int hole = pocket_of(layout, after + i);
+      if (in_play[i] && (!at_rest(after + i) || over[i] > 0)) {
+        const int hole = cue_pocket_of(layout, i, after + i, h, over + i);
         if (hole >= 0) {
           add_event(record, d->time, CUE_POCKET, i, hole);
           in_play[i] = 0;
+          over[i] = 0;
           park(layout, d, i);
           read_ball(layout, d, i, after + i);
           had = energy(layout, laws, after, in_play);

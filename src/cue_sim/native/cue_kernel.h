@@ -40,7 +40,7 @@ typedef struct {
   const double* segment;       // (segments, 4) axis of the nose capsule: ax, ay, bx, by [m]
   const double* reach;         // (segments, balls) distance from the axis to a touching ball's centre in plan view [m]
   const int32_t* cushion;      // (segments) cushion that the segment belongs to
-  const double* pocket;        // (pockets, 4) x, y, capture radius, mouth radius [m]
+  const double* pocket;        // (pockets, 4) x, y, radius of the drop, radius of the mouth [m]
   double half_length, half_width;  // [m] between the noses
 } cue_layout;
 
@@ -110,8 +110,17 @@ void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const m
 void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
                      int count, double* impulse);
 
+// pocket.c
+// Returns the pocket that has taken ball i, -1 = none, -2 = it is off the table; `over` [s]: for how long it has been
+// over a drop, 0 = it is over none; a step of h ends now.
+int cue_pocket_of(const cue_layout* layout, int i, const cue_ball* ball, double h, double* over);
+// Returns the time until ball i crosses a drop's edge or is gone, on its straight path; INFINITY = it does not.
+double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* ball, double over, double horizon);
+
 // meeting.c
-double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, double horizon);
+double cue_disc_entry(double x, double y, double vx, double vy, double radius, double slow);
+double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, const double* over,
+                        double horizon);
 
 // advance.c: the interface to Python
 #define CUE_API __attribute__((visibility("default")))

@@ -5,7 +5,7 @@
 
 // Time until a point at (x, y) relative to a disc's centre, moving with (vx, vy), enters the disc; INFINITY = never.
 // Zero = touching and approaching faster than `slow`.
-static double disc_entry(double x, double y, double vx, double vy, double radius, double slow) {
+double cue_disc_entry(double x, double y, double vx, double vy, double radius, double slow) {
   const double b = x * vx + y * vy;  // negative = approaching
   if (b >= -slow * radius) return INFINITY;
   const double c = x * x + y * y - radius * radius;
@@ -34,15 +34,16 @@ static double stadium_entry(double x, double y, double vx, double vy, const doub
     // centre inside the band on the way in (gap far below zero) is left to the ends
     if (gap > -radius && where >= 0 && where <= length) best = t;
   }
-  const double first = disc_entry(px, py, vx, vy, radius, CUE_SLOW_APPROACH);
+  const double first = cue_disc_entry(px, py, vx, vy, radius, CUE_SLOW_APPROACH);
   if (first < best && along + speed_along * first <= 0) best = first;
-  const double second = disc_entry(x - s[2], y - s[3], vx, vy, radius, CUE_SLOW_APPROACH);
+  const double second = cue_disc_entry(x - s[2], y - s[3], vx, vy, radius, CUE_SLOW_APPROACH);
   if (second < best && along + speed_along * second >= length) best = second;
   return best;
 }
 
-// Returns the time until the next impact or pocketing within `horizon`, else INFINITY.
-double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, double horizon) {
+// Returns the time until the next impact, drop's edge or pocketing within `horizon`, else INFINITY.
+double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, const double* over,
+                        double horizon) {
   const int n = layout->balls;
   double best = INFINITY;
   for (int i = 0; i < n; i++) {
@@ -58,17 +59,12 @@ double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const i
       }
       best = fmin(best, stadium_entry(p->x, p->y, p->vx, p->vy, seg, layout->reach[s * n + i]));
     }
-    for (int k = 0; k < layout->pockets; k++) {
-      const double* hole = layout->pocket + 4 * k;
-      const double x = p->x - hole[0], y = p->y - hole[1];
-      if (fabs(x) > hole[2] + travel || fabs(y) > hole[2] + travel) continue;
-      best = fmin(best, disc_entry(x, y, p->vx, p->vy, hole[2], 0));
-    }
+    best = fmin(best, cue_pocket_meeting(layout, i, p, over[i], horizon));
     for (int j = 0; j < n; j++) {
       const cue_ball* q = balls + j;
       if (j == i || !in_play[j]) continue;
       if (j < i && (q->vx != 0 || q->vy != 0)) continue;  // this pair was done from the other side
-      best = fmin(best, disc_entry(p->x - q->x, p->y - q->y, p->vx - q->vx, p->vy - q->vy,
+      best = fmin(best, cue_disc_entry(p->x - q->x, p->y - q->y, p->vx - q->vx, p->vy - q->vy,
                                    layout->radius[i] + layout->radius[j], CUE_SLOW_APPROACH));
     }
   }
