@@ -1,0 +1,86 @@
+"""Where balls lie at the start of an episode: random and legal, or as given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cue_core.errors import FileFormatError
+from cue_sim.gym.reward import Situation
+from cue_sim.overlap import separate
+from cue_sim.predict import CUE_BALL
+from cue_sim.twin import Twin
+
+GAP = 0.001
+"""Smallest distance between random balls, and from balls to cushions [m]."""
+SHIFT = 0.005
+"""A given ball that overlaps, as measured ones do, may move so far to be legal [m]."""
+_TRIES = 10_000
+
+
+def random_spot(twin: Twin, generator: np.random.Generator, radius: float, taken: np.ndarray) -> np.ndarray:
+    """Return a uniform (2,) position [m] of a ball that touches no cushion, no ball, and hangs over no pocket.
+
+    Args:
+        twin: of the table.
+        generator: of the positions.
+        radius: of the ball [m].
+        taken: (k, 3) positions and radii of the balls that are there [m].
+
+    Raises:
+        FileFormatError: there is no room.
+    """
+    table = twin.table
+    # a ball beyond the table's radius meets the nose further out; its own radius is always enough
+    half = np.array([table.length, table.width]) / 2 - max(radius, table.ball_stop) - GAP
+    pockets = np.array([[*p.position, p.radius] for p in table.pockets]).reshape(-1, 3)
+    occupied = np.concatenate([pockets, taken.reshape(-1, 3)])
+    for _ in range(_TRIES):
+        spot = generator.uniform(-half, half)
+        distance = np.hypot(occupied[:, 0] - spot[0], occupied[:, 1] - spot[1])
+        if np.all(distance > occupied[:, 2] + radius + GAP):
+            return spot
+    raise FileFormatError("layout", f"no room for another ball beside {len(taken)} on table {table.name!r}")
+
+
+def random_layout(twin: Twin, generator: np.random.Generator) -> Situation:
+    """Return all balls in play at random, legal places.
+
+    Raises:
+        FileFormatError: they find no room.
+    """
+    taken = np.empty((0, 3))
+    for radius in twin.layout.radius:
+        spot = random_spot(twin, generator, float(radius), taken)
+        taken = np.concatenate([taken, [[*spot, radius]]])
+    return Situation(taken[:, :2].copy(), np.ones(len(taken), bool))
+
+
+def given_layout(twin: Twin, places: Mapping[int, Sequence[float] | np.ndarray]) -> Situation:
+    """Return the balls at given places; balls without one are not in play.
+
+    Raises:
+        FileFormatError: no cue ball, a ball that the twin lacks, a place off the table or within another ball.
+    """
+    positions = np.zeros((len(twin.ball_ids), 2))
+    in_play = np.zeros(len(twin.ball_ids), bool)
+    for ball, place in places.items():
+        spot = np.asarray(place, float)
+        if spot.shape != (2,) or not np.isfinite(spot).all():
+            raise FileFormatError("layout", f"ball {ball} needs two finite coordinates [m], got {place!r}")
+        k = twin.index(int(ball))
+        positions[k], in_play[k] = spot, True
+    if CUE_BALL not in {int(b) for b in places}:
+        raise FileFormatError("layout", f"needs the cue ball (id 0), got {sorted(places)}")
+    legal = separate(twin.layout, positions, in_play)
+    shift = np.hypot(*(legal - positions).T)
+    reach = np.array([twin.table.length, twin.table.width]) / 2
+    for k, ball in enumerate(twin.ball_ids):
+        if in_play[k] and (shift[k] > SHIFT or np.any(np.abs(positions[k]) > reach)):
+            raise FileFormatError(
+                "layout",
+                f"ball {ball} at {positions[k].tolist()} is not on the table or within another ball; the table is "
+                f"{twin.table.length:g} x {twin.table.width:g} m, its centre the origin",
+            )
+    return Situation(legal, in_play)
