@@ -99,7 +99,7 @@ def test_a_step_is_the_twins_own_trajectory(calibrated, units):
     assert reward == pytest.approx(-math.hypot(*(path.rest_positions[2] - [0.0, 0.1])))
     assert (info["fault"], terminated, truncated) == ("", False, False)
     np.testing.assert_allclose(info["shot"], [1.7, 0.05, 0.14, -0.07])
-    assert info["ball_contacts"] == path.contacts(1) and info["duration"] == pytest.approx(path.stop_time)
+    assert info["events"]["ball_ball"] == path.contacts(1) and info["duration"] == pytest.approx(path.stop_time)
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
@@ -351,6 +351,7 @@ def test_a_float32_policy_may_sit_on_a_bound():
         ({"layout": {1: (0, 0)}}, "cue ball"),
         ({"layout": {0: (0, 0), 1: (0.01, 0)}}, "ball . at"),
         ({"layout": {0: (0.9, 0)}}, "ball 0 at"),
+        ({"layout": {0: (0.1, 0)}}, "goal ball 1"),
         ({"layout": "rack"}, "observed"),
         ({"layout": "observed"}, "positions"),
         ({"posterior": True}, "no covariance"),
@@ -370,18 +371,24 @@ def test_options_that_make_no_sense_are_refused_by_name(options, what):
 
 
 def test_reset_options():
-    env = TableEnv(balls=3)
+    env = TableEnv(balls=3, goal_ball=2)
     seen, _ = env.reset(options={"positions": {0: (0, 0), 2: (0.2, 0.1)}, "goal": (-0.2, 0.0)})
     assert seen["in_play"].tolist() == [1, 0, 1] and seen["goal"].tolist() == [-0.2, 0.0]
     np.testing.assert_array_equal(seen["positions"], [[0, 0], [0, 0], [0.2, 0.1]])
-    for wrong in ({"position": {}}, {"goal": (9, 9)}, {"positions": {7: (0, 0)}}, {"parameters": {"mass": 1}}):
+    for wrong in (
+        {"position": {}},
+        {"goal": (9, 9)},
+        {"positions": {7: (0, 0)}},
+        {"positions": {0: (0, 0)}},
+        {"parameters": {"mass": 1}},
+    ):
         with pytest.raises(CueError):
             env.reset(options=wrong)
 
 
 def test_a_picture_shows_the_balls_where_they_lie():
     layout = {0: (-0.3, 0.0), 3: (0.3, 0.1)}
-    env = TableEnv(balls=(0, 3), layout=layout, goal_ball=3, goal=(0.0, 0.0), render_mode="rgb_array")
+    env = TableEnv(balls=(0, 3), layout=layout, goal_ball=0, goal=(0.0, 0.0), render_mode="rgb_array")
     env.reset(seed=0)
     both = env.render()
     assert both.shape == (400, 640, 3) and both.dtype == np.uint8

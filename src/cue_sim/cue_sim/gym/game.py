@@ -71,9 +71,9 @@ class Game:
             if not ground.observed:
                 raise FileFormatError("layout", "'observed' needs a twin whose file holds positions")
             known = {b: p for b, p in ground.observed.items() if b in twin.ball_ids}
-            self._fixed_layout = given_layout(twin, known)
+            self._fixed_layout = self._checked_layout(known)
         elif not isinstance(options.layout, str):
-            self._fixed_layout = given_layout(twin, options.layout)
+            self._fixed_layout = self._checked_layout(options.layout)
         offset, (slow, fast) = options.largest_offset, options.speed
         self._physical = np.array([[slow, -math.pi, -offset, -offset], [fast, math.pi, offset, offset]])
         self._low: np.ndarray = self._physical[0] if options.units == "physical" else -np.ones(4)
@@ -145,7 +145,7 @@ class Game:
             p = PARAMETERS[name]
             values[list(PARAMETERS).index(name)] = finite_in(name, value, p.minimum, p.maximum, p.unit)
         if "positions" in options:
-            situation = given_layout(self.ground.twin, options["positions"])
+            situation = self._checked_layout(options["positions"])
         elif self._fixed_layout is not None:
             situation = self._fixed_layout
         else:
@@ -276,8 +276,7 @@ class Game:
             "shot": np.array([shot.speed, shot.azimuth, shot.side_offset, shot.vertical_offset]),
             "stroke": np.array([stroke.tip_speed, stroke.azimuth, stroke.side_offset, stroke.vertical_offset]),
             "duration": float(path.stop_time),
-            "ball_contacts": path.contacts(EventKind.BALL_BALL),
-            "cushion_contacts": path.contacts(EventKind.CUSHION),
+            "events": {kind.name.lower(): path.contacts(kind) for kind in EventKind},
         }
 
     def _stroke(self, shot: Shot, generator: np.random.Generator) -> Stroke:
@@ -293,6 +292,12 @@ class Game:
             side_offset=float(offset[0]),
             vertical_offset=float(offset[1]),
         )
+
+    def _checked_layout(self, places: Mapping[int, Any]) -> Situation:
+        situation = given_layout(self.ground.twin, places)
+        if self._goal_index is not None and not situation.in_play[self._goal_index]:
+            raise FileFormatError("layout", f"needs the goal ball {self.options.goal_ball}, got {sorted(places)}")
+        return situation
 
     def _checked_goal(self, goal: Any) -> np.ndarray:
         if self._goal_index is None:

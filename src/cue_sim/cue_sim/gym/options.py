@@ -221,7 +221,7 @@ def _adjusted(estimate: ParameterEstimate, options: TableOptions) -> ParameterEs
 def _ball_ids(asked: int | Sequence[int] | None, usual: tuple[int, ...]) -> tuple[int, ...]:
     if asked is None:
         ids = usual
-    elif isinstance(asked, int):
+    elif isinstance(asked, (int, np.integer)):
         ids = tuple(range(int(finite_in("balls", asked, 1, 16))))
     else:
         ids = tuple(int(b) for b in asked)

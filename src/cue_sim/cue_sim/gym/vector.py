@@ -87,7 +87,7 @@ class TableVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         mask = np.asarray(rest.pop("reset_mask", np.ones(self.num_envs, bool)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
             raise FileFormatError("reset_mask", f"needs ({self.num_envs},) bool, at least one true, got {mask!r}")
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        seeds = [int(seed) + i for i in range(self.num_envs)] if isinstance(seed, (int, np.integer)) else seed
         if seeds is not None and len(seeds) != self.num_envs:
             raise FileFormatError("seed", f"needs one number or {self.num_envs}, got {len(seeds)}")
         infos: dict[str, Any] = {}
