@@ -7,22 +7,20 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
 
-from cue_core.errors import CueError, FileFormatError
+from cue_core.errors import FileFormatError
 from cue_core.table import TableModel
 from cue_sim.geometry import cushion_index, nose_segments
-from cue_sim.laws import Laws
+from cue_sim.laws import KernelError, Laws
+from cue_sim.laws.library import load
 
-ABI = 2
 LARGEST_STEP = 0.02
 """Default largest step of the event-aligned loop [s]."""
 IMPACT_STEP = 2e-6
@@ -30,20 +28,24 @@ IMPACT_STEP = 2e-6
 MAX_BALLS = 32
 
 
-class KernelError(CueError):
-    """The native kernel is missing, or was built for something else."""
-
-
 class EventKind(IntEnum):
-    """What happened; values equal ``native/cue_kernel.h``."""
+    """What happened; values equal ``native/cue_kernel.h``.
+
+    The model keeps balls on the cloth. ``AIRBORNE`` names what it cannot do: an impact whose vertical impulse P would
+    have thrown the ball higher than ``Laws.hop_height``, (P/m)^2 / (2 g). Upward impulses come from friction at the
+    contact (a ball with topspin climbs the one it strikes full; at a low nose with much friction a rolling ball climbs
+    the cushion), and from the slate as far as it gives back a downward one (``Laws.slate_restitution``). The ball's
+    path is simulated as if it had stayed down.
+    """
 
     BALL_BALL = 1
     CUSHION = 2
     POCKET = 3
+    AIRBORNE = 4
 
 
 class Event(NamedTuple):
-    """One event: time [s], kind, ball id, and the other ball's id, cushion's index or pocket's index."""
+    """One event: time [s], kind, ball id, and the other ball's id, cushion's index or pocket's index (else 0)."""
 
     time: float
     kind: EventKind
@@ -114,23 +116,12 @@ def library() -> ctypes.CDLL:
     Raises:
         KernelError: it is missing, or was built for another version.
     """
-    name = "libcue_kernel.so"
-    places = [Path(__file__).parent / name]
-    places += [
-        found
-        for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
-        if prefix
-        for found in Path(prefix).glob(f"lib/python3*/site-packages/cue_sim/{name}")
-    ]
-    path = next((place for place in places if place.exists()), None)
-    if path is None:
-        raise KernelError(f"{name} is not built; run: make setup (looked in {', '.join(map(str, places))})")
-    kernel = ctypes.CDLL(str(path))
+    kernel = load()
     built, loaded = kernel.cue_mujoco_version_built(), kernel.cue_mujoco_version_loaded()
-    if kernel.cue_abi() != ABI or built != loaded or loaded != mujoco.mj_version():
+    if built != loaded or loaded != mujoco.mj_version():
         raise KernelError(
-            f"{path} has interface {kernel.cue_abi()} for MuJoCo {built} and runs in {loaded}; "
-            f"needs interface {ABI} for MuJoCo {mujoco.mj_version()}; run: make setup"
+            f"the kernel was built for MuJoCo {built} and runs in {loaded}; "
+            f"needs MuJoCo {mujoco.mj_version()}; run: make setup"
         )
     kernel.cue_start.restype = None
     kernel.cue_start.argtypes = [ctypes.c_void_p] * 7

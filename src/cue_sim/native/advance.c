@@ -97,7 +97,7 @@ static double energy(const cue_layout* layout, const cue_laws* laws, const cue_b
 }
 
 static void add_event(cue_record* record, double time, int kind, int ball, int other) {
-  if (kind != CUE_POCKET) record->contacts++;
+  if (kind == CUE_BALL_BALL || kind == CUE_CUSHION) record->contacts++;
   if (record->events >= record->event_capacity) return;
   double* row = record->event + 4 * record->events++;
   row[0] = time;
@@ -154,9 +154,9 @@ static void apply_cloth(const cue_layout* layout, mjData* d, int i, const cue_ba
 }
 
 // Finds the impulses of the contacts that act now, fastest first. A cluster's contacts join the one that strikes it;
-// a ball takes part in one event at a time, the others wait for the next step.
+// a ball takes part in one event at a time, the others wait for the next step. The slate's part goes into `end`.
 static void resolve(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
-                    const cue_touch* touches, int count, uint8_t* active, double* impulses) {
+                    const cue_touch* touches, int count, uint8_t* active, double* impulses, cue_ball* end) {
   uint8_t member[CUE_MAX_TOUCHES], waiting[CUE_MAX_TOUCHES], used[CUE_MAX_BALLS] = {0};
   memcpy(waiting, active, count);
   memset(active, 0, count);
@@ -179,7 +179,7 @@ static void resolve(const cue_layout* layout, const cue_laws* laws, const mjData
     if (size > 1) {
       cue_cluster_impulse(layout, laws, d, balls, touches, member, count, impulses);
     } else {
-      cue_single_impulse(layout, laws, d, touches + seed, elastic, impulses + 3 * seed);
+      cue_single_impulse(layout, laws, d, balls, touches + seed, elastic, impulses + 3 * seed, end);
     }
     for (int c = 0; c < count; c++) {
       if (!member[c]) continue;
@@ -249,12 +249,12 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     // an impact is over before the cloth acts; elsewhere, and in slow contact, it acts
     const int instant = impacts && patience <= PATIENCE;
     memset(is_free, 1, sizeof is_free);
+    memcpy(end, before, n * sizeof *end);
     if (instant) {
-      resolve(layout, laws, d, before, touches, count, active, impulses);
+      resolve(layout, laws, d, before, touches, count, active, impulses, end);
       mark_touched(touches, active, count, is_free);
     }
     for (int i = 0; i < n; i++) {
-      end[i] = before[i];
       if (in_play[i] && is_free[i]) cue_cloth(end + i, layout->radius[i], laws, h);
     }
     if (!instant) {
@@ -273,6 +273,10 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
       const int ball_ball = touches[c].b >= 0;
       add_event(record, start, ball_ball ? CUE_BALL_BALL : CUE_CUSHION, touches[c].a,
                 ball_ball ? touches[c].b : layout->cushion[-1 - touches[c].b]);
+    }
+    for (int i = 0; i < n && instant; i++) {
+      if (is_free[i] || cue_hop(layout, laws, touches, active, impulses, count, i) <= laws->hop_height) continue;
+      add_event(record, start, CUE_AIRBORNE, i, 0);
     }
     mj_step2(m, d);
     record->steps++;

@@ -9,14 +9,16 @@
 #include <mujoco/mujoco.h>
 #include <stdint.h>
 
+#include "laws/law.h"
+
 // Change it whenever a struct or a function below changes: the Python side refuses another number.
-#define CUE_ABI 2
+#define CUE_ABI 3
 
 #define CUE_MAX_BALLS 32
 #define CUE_MAX_TOUCHES 256
 
 // Event kinds; values equal cue_sim.kernel.
-enum { CUE_BALL_BALL = 1, CUE_CUSHION = 2, CUE_POCKET = 3 };
+enum { CUE_BALL_BALL = 1, CUE_CUSHION = 2, CUE_POCKET = 3, CUE_AIRBORNE = 4 };
 
 // Status of cue_advance; negative = fault.
 enum {
@@ -44,22 +46,6 @@ typedef struct {
   double half_length, half_width;  // [m] between the noses
 } cue_layout;
 
-// The laws' coefficients, all SI. The first eleven are cue_core.parameters.PARAMETERS in order.
-typedef struct {
-  double sliding_friction, rolling_friction, spinning_deceleration;
-  double ball_restitution, ball_friction;
-  double cushion_restitution, cushion_restitution_slope, cushion_friction;
-  double tip_restitution;  // used by the strike only
-  double tilt_x, tilt_y;
-  // effects that only hidden worlds have
-  double gravity;
-  double ball_friction_floor;   // friction between balls at high slip ...
-  double ball_friction_decay;   // [s/m] ... reached as exp(-decay slip); 0 = constant friction
-  double rolling_slope;         // [s/m] relative growth of rolling friction with speed
-  double nap;                   // relative growth of rolling friction along x, the same decrease along y
-  double cushion_offset[6];     // added to the restitution of each cushion
-} cue_laws;
-
 typedef struct {
   double until;           // [s] absolute simulation time
   double largest_step;    // [s]
@@ -82,12 +68,7 @@ typedef struct {
   int32_t steps;               // MuJoCo steps so far
 } cue_record;
 
-// State of one ball in the table frame.
-typedef struct {
-  double x, y, vx, vy, wx, wy, wz;
-} cue_ball;
-
-// cloth.c
+// registry.c (and laws/law.h)
 void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h);
 
 // impact.c
@@ -98,8 +79,10 @@ typedef struct {
 } cue_touch;
 int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* in_play, cue_touch* out, int capacity);
 void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active);
-void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_touch* touch,
-                        int elastic, double impulse[3]);
+void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
+                        const cue_touch* touch, int elastic, double impulse[3], cue_ball* end);
+double cue_hop(const cue_layout* layout, const cue_laws* laws, const cue_touch* touch, const uint8_t* active,
+               const double* impulse, int count, int ball);
 void cue_write_targets(const cue_layout* layout, mjData* d, const cue_ball* before, const cue_ball* after,
                        const cue_touch* touch, const uint8_t* active, const double* impulse, int count, double h);
 
@@ -131,6 +114,16 @@ CUE_API void cue_start(const cue_layout* layout, const mjModel* m, mjData* d, co
                        const double* velocity, const double* spin, const int32_t* in_play);
 CUE_API int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
                         const cue_options* options, cue_record* record);
+
+// evaluate.c and registry.c: laws without MuJoCo
+CUE_API const cue_law* cue_law_at(int slot, int index);
+CUE_API int cue_laws_size(void);
+CUE_API void cue_evaluate_cushion(const cue_laws* laws, int count, double mass, double radius, double tilt,
+                                  double* velocity, double* spin, double* nose, double* slate);
+CUE_API void cue_evaluate_ball(const cue_laws* laws, int count, const double* mass, const double* radius,
+                               double* velocity, double* spin, double* contact, double* slate);
+CUE_API void cue_evaluate_cloth(const cue_laws* laws, int count, double radius, const double* time, double* position,
+                                double* velocity, double* spin);
 
 // The slowest approach that is an impact with restitution; slower ones end without rebound [m/s].
 #define CUE_SLOW_APPROACH 2e-3

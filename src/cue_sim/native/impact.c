@@ -1,8 +1,8 @@
 // Impacts: what the constraint rows of a contact must reach so that MuJoCo's solver delivers a given impulse.
 //
-// The impulse comes from the billiards laws: restitution along the contact normal and Coulomb friction across it
-// (ball-ball: Alciatore TP A.5, A.14; cushion nose: Mathavan, Jackson and Parkin 2010, without their vertical motion,
-// since the slate carries it). A contact has three rows (normal, two tangents). Row targets are
+// The impulse comes from the law chosen for the slot (laws/), which sees the impact in local axes (laws/law.h). A law
+// may also return the slate's friction; it acts as the cloth does, as a generalised force. A contact has three rows
+// (normal, two tangents). Row targets are
 // aref = (J M^-1 J^T + R) P / h over all contacts that act, R the regularisation, P the impulses in row coordinates:
 // the solver's answer is then exactly P / h, whatever h, because P lies inside the (wide) friction cone of the model.
 #include <math.h>
@@ -52,53 +52,103 @@ static void cross(double* out, const double* a, const double* b) {
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// The impulse [N s] on the second body of an approaching contact, by the two-body law. Not elastic: no rebound.
-void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_touch* touch,
-                        int elastic, double impulse[3]) {
+// Velocity and spin of a ball in the local axes x, y (level unit vectors) and z.
+static void localise(const cue_ball* ball, const double* x, const double* y, double velocity[2], double spin[3]) {
+  velocity[0] = ball->vx * x[0] + ball->vy * x[1];
+  velocity[1] = ball->vx * y[0] + ball->vy * y[1];
+  spin[0] = ball->wx * x[0] + ball->wy * x[1];
+  spin[1] = ball->wx * y[0] + ball->wy * y[1];
+  spin[2] = ball->wz;
+}
+
+// The slate's friction, an impulse along x, y, at a ball's lowest point.
+static void rub(const double* push, const double* x, const double* y, double mass, double radius, cue_ball* ball) {
+  if (push[0] == 0 && push[1] == 0) return;
+  const double px = push[0] * x[0] + push[1] * y[0], py = push[0] * x[1] + push[1] * y[1];
+  ball->vx += px / mass;
+  ball->vy += py / mass;
+  ball->wx += py / (.4 * mass * radius);
+  ball->wy -= px / (.4 * mass * radius);
+}
+
+// The impulse [N s] on the second body of an approaching contact, by the law. Not elastic: no rebound. What the slate
+// does meanwhile is added to the balls in `end`.
+void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
+                        const cue_touch* touch, int elastic, double impulse[3], cue_ball* end) {
   const mjContact* con = d->contact + touch->contact;
   const mjtNum *n = con->frame, *t1 = con->frame + 3, *t2 = con->frame + 6, *v = d->efc_vel + con->efc_address;
-  const double vn = touch->approach;
-  double inverse_mass = 1 / layout->mass[touch->a];
-  if (touch->b >= 0) inverse_mass += 1 / layout->mass[touch->b];
+  const int a = touch->a, b = touch->b;
 
-  // slip of body 2 over body 1 and a basis of the tangent plane: q level, b upright
-  double slip[3], q[3], b[3];
+  // slip of body 2 over body 1 and a basis of the tangent plane: q level, u upright
+  double slip[3], q[3], u[3];
   for (int k = 0; k < 3; k++) slip[k] = v[1] * t1[k] + v[2] * t2[k];
   const double level = hypot(n[0], n[1]);
   q[0] = -n[1] / level;
   q[1] = n[0] / level;
   q[2] = 0;
-  cross(b, n, q);
-  const double sq = dot(slip, q), sb = dot(slip, b), speed = hypot(sq, sb);
+  cross(u, n, q);
+  const double sq = dot(slip, q), su = dot(slip, u);
 
-  double e, mu, push_q, push_b, push_n;
-  if (touch->b >= 0) {
-    e = laws->ball_restitution;
-    mu = laws->ball_friction;
-    if (laws->ball_friction_decay > 0) {
-      mu = laws->ball_friction_floor + (mu - laws->ball_friction_floor) * exp(-laws->ball_friction_decay * speed);
-    }
-    push_n = (1 + (elastic ? e : 0)) * vn / inverse_mass;
-    push_q = sq / (3.5 * inverse_mass);
-    push_b = sb / (2.5 * inverse_mass);  // upright friction only turns the balls: the cloth holds their height
+  double push_n, push_q, push_u;  // on body 2 along n, against q and u
+  if (b >= 0) {
+    // local axes: N = n from body 1 to body 2, x = -q
+    const int first = touch->a_first ? a : b, second = touch->a_first ? b : a;
+    const double x[2] = {-q[0], -q[1]}, y[2] = {n[0] / level, n[1] / level};
+    cue_ball_impact in = {.mass = {layout->mass[first], layout->mass[second]},
+                          .radius = {layout->radius[first], layout->radius[second]},
+                          .level = level,
+                          .rise = n[2],
+                          .inverse_mass = 1 / layout->mass[a] + 1 / layout->mass[b],
+                          .approach = touch->approach,
+                          .slip = {-sq, su},
+                          .restitution = elastic ? laws->ball_restitution : 0};
+    localise(balls + first, x, y, in.velocity[0], in.spin[0]);
+    localise(balls + second, x, y, in.velocity[1], in.spin[1]);
+    cue_ball_impulse out = {0};
+    cue_chosen_law(laws, CUE_SLOT_BALL)->ball(laws, laws->own[CUE_SLOT_BALL], &in, &out);
+    push_n = out.contact[0];
+    push_q = out.contact[1];
+    push_u = -out.contact[2];
+    rub(out.slate[0], x, y, layout->mass[first], layout->radius[first], end + first);
+    rub(out.slate[1], x, y, layout->mass[second], layout->radius[second], end + second);
   } else {
-    const int cushion = layout->cushion[-1 - touch->b];
-    e = laws->cushion_restitution + laws->cushion_offset[cushion] +
-        laws->cushion_restitution_slope * (vn / level - 1);  // speed in plan view
-    // a falling e(v) must not exceed 1 towards rest; an impossible nominal value shall show as an energy gain
-    e = fmin(fmax(e, .05), fmax(1, laws->cushion_restitution));
-    mu = laws->cushion_friction;
-    push_n = (1 + (elastic ? e : 0)) * vn / inverse_mass;
-    push_q = sq / (3.5 * inverse_mass);
-    push_b = sb / (3.5 * inverse_mass);
-  }
-  const double push = hypot(push_q, push_b);
-  if (push > mu * push_n) {
-    push_q = speed > 0 ? mu * push_n * sq / speed : 0;
-    push_b = speed > 0 ? mu * push_n * sb / speed : 0;
+    // local axes: N points from the ball into the nose; x = q where the ball is body 2
+    const double sign = touch->a_first ? 1 : -1;
+    const double x[2] = {-sign * q[0], -sign * q[1]}, y[2] = {sign * n[0] / level, sign * n[1] / level};
+    const double incidence = touch->approach / level;
+    const double e = cue_cushion_restitution(laws, layout->cushion[-1 - b], incidence);
+    cue_cushion_impact in = {.mass = layout->mass[a],
+                             .radius = layout->radius[a],
+                             .level = level,
+                             .rise = sign * n[2],
+                             .approach = touch->approach,
+                             .slip = {sq, -sign * su},
+                             .incidence = incidence,
+                             .restitution = elastic ? e : 0,
+                             .friction = laws->cushion_friction};
+    localise(balls + a, x, y, in.velocity, in.spin);
+    cue_cushion_impulse out = {{0}, {0}};
+    cue_chosen_law(laws, CUE_SLOT_CUSHION)->cushion(laws, laws->own[CUE_SLOT_CUSHION], &in, &out);
+    push_n = -out.nose[0];
+    push_q = -out.nose[1];
+    push_u = sign * out.nose[2];
+    rub(out.slate, x, y, layout->mass[a], layout->radius[a], end + a);
   }
 
-  for (int k = 0; k < 3; k++) impulse[k] = push_n * n[k] - push_q * q[k] - push_b * b[k];
+  for (int k = 0; k < 3; k++) impulse[k] = push_n * n[k] - push_q * q[k] - push_u * u[k];
+}
+
+// How high [m] the impulses of the active contacts would throw a ball that the model keeps on the cloth: an upward
+// impulse lifts it, a downward one to the share that the slate gives back.
+double cue_hop(const cue_layout* layout, const cue_laws* laws, const cue_touch* touch, const uint8_t* active,
+               const double* impulse, int count, int ball) {
+  double up = 0;
+  for (int c = 0; c < count; c++) {
+    if (!active[c] || (touch[c].a != ball && touch[c].b != ball)) continue;
+    up += (touch[c].a == ball) == touch[c].a_first ? -impulse[3 * c + 2] : impulse[3 * c + 2];
+  }
+  const double speed = (up > 0 ? up : laws->slate_restitution * up) / layout->mass[ball];
+  return speed * speed / (2 * laws->gravity);
 }
 
 // Writes the row targets under which the solver delivers the impulses ((count, 3), on the second body) of the active

@@ -16,6 +16,7 @@ from cue_core.table import TableModel
 from cue_sim import kernel
 from cue_sim.geometry import nose_segments
 from cue_sim.kernel import Laws, Layout
+from cue_sim.laws.library import ABI
 from cue_sim.model import build_spec
 
 TABLES = Path(__file__).parents[3] / "config" / "tables"
@@ -150,4 +151,4 @@ def test_a_kernel_of_another_version_is_refused(monkeypatch):
     with pytest.raises(kernel.KernelError, match="3009000"):
         kernel.library()
     monkeypatch.undo()
-    assert kernel.library().cue_abi() == kernel.ABI
+    assert kernel.library().cue_abi() == ABI

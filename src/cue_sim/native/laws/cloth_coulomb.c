@@ -2,7 +2,7 @@
 // vertical decays on its own. Closed form inside each phase (Alciatore, billiards.colostate.edu, TP 4.1 and TP B.8).
 #include <math.h>
 
-#include "cue_kernel.h"
+#include "law.h"
 
 static double rolling_coefficient(const cue_laws* laws, double vx, double vy, double speed) {
   double k = laws->rolling_friction * (1 + laws->rolling_slope * speed);
@@ -11,7 +11,8 @@ static double rolling_coefficient(const cue_laws* laws, double vx, double vy, do
 }
 
 // Advances one ball by h; the axis frame is the table's.
-void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h) {
+static void roll(const cue_laws* laws, const double* own, double radius, double h, cue_ball* ball) {
+  (void)own;
   const double g = laws->gravity, R = radius;
   double rest = h;
   double vx = ball->vx, vy = ball->vy;
@@ -73,3 +74,6 @@ void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h) {
   const double dw = laws->spinning_deceleration * h;
   ball->wz = fabs(ball->wz) <= dw ? 0 : ball->wz - copysign(dw, ball->wz);
 }
+
+CUE_CLOTH_LAW(coulomb, roll, .source = "Alciatore, billiards.colostate.edu, TP 4.1 and B.8",
+              .description = "Coulomb sliding, then rolling resistance; spin about the vertical decays on its own")
