@@ -91,8 +91,7 @@ def predict(run: str, numbers: Sequence[int], write: Callable[[str], object]) ->
 
     from cue_core.shot_log import ShotLog
     from cue_sim.export import load_twin
-    from cue_sim.predict import start_from
-    from cue_sim.twin import Twin
+    from cue_sim.predict import for_balls, rest_fault, start_from
 
     folder = Path(run)
     twin, estimate = load_twin(folder / "twin.json")
@@ -108,7 +107,10 @@ def predict(run: str, numbers: Sequence[int], write: Callable[[str], object]) ->
             continue
         balls = tuple(ball.ball_id for ball in record.before if ball.in_play)
         start = start_from(record.before, record.achieved, estimate.values, twin.table, balls)
-        path = Twin(twin.table, balls).simulate(start, estimate.values, np.zeros(1))
+        path = for_balls(twin, balls).simulate(start, estimate.values)
+        if fault := rest_fault(path):
+            write(f"{index:>4}        not predicted: {fault}")
+            continue
         after = {ball.ball_id: ball for ball in record.after}
         for k, ball in enumerate(balls):
             (x, y), seen = path.rest_positions[k], after.get(ball)

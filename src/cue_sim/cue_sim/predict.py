@@ -65,6 +65,33 @@ def _track(path: Trajectory, index: int, ball_id: int) -> BallTrack:
     return BallTrack(ball_id, path.times[:length], path.positions[:length, index], covariance, bool(gone.any()))
 
 
+def rest_fault(path: Trajectory) -> str | None:
+    """Return why the rest positions of a whole shot cannot be trusted: its fault, or balls that still move; or None."""
+    if path.fault is None and not np.isfinite(path.rest_time):
+        return f"balls still move after {path.stop_time:.3g} s"
+    return path.fault
+
+
+def for_balls(twin: Twin, ball_ids: Sequence[int]) -> Twin:
+    """Return the same table with other balls; those that the twin has keep their sizes and masses.
+
+    Raises:
+        CueError: the balls make no sense.
+    """
+    ids = tuple(int(b) for b in ball_ids)
+    if ids == twin.ball_ids:
+        return twin
+    return Twin(
+        twin.table,
+        ids,
+        radii={b: r for b, r in twin.radii.items() if b in ids},
+        masses={b: m for b, m in twin.masses.items() if b in ids},
+        largest_step=twin.largest_step,
+        impact_step=twin.impact_step,
+        extras=twin.extras,
+    )
+
+
 def start_from(
     balls: Sequence[BallState],
     stroke: Stroke | Shot,
@@ -144,8 +171,8 @@ def predict(
     order = twin.ball_ids
     start = start_from(balls, stroke, estimate.values, twin.table, order)
     mean = twin.simulate(start, estimate.values, times)
-    if mean.fault is not None:
-        raise TwinFaultError(mean.fault, getattr(stroke, "shot_id", "") or "the stroke")
+    if fault := rest_fault(mean):
+        raise TwinFaultError(fault, getattr(stroke, "shot_id", "") or "the stroke")
     if ensemble == 0:
         gone = (mean.rest_pocketed & start.in_play).astype(float)
         return Prediction(mean, mean.rest_positions, np.zeros((len(order), 2, 2)), gone, float("nan"), 0)
@@ -153,7 +180,7 @@ def predict(
         raise FileFormatError("prediction", "an ensemble needs a random generator")
     vectors = sample_parameters(estimate, ensemble, generator)
     starts = [start_from(balls, stroke, vector, twin.table, order) for vector in vectors]
-    paths = [p for p in twin.simulate_batch(starts, vectors, threads=threads) if p.fault is None]
+    paths = [p for p in twin.simulate_batch(starts, vectors, threads=threads) if rest_fault(p) is None]
     if not paths:
         raise TwinFaultError("every member of the ensemble", getattr(stroke, "shot_id", "") or "the stroke")
     rest = np.array([p.rest_positions for p in paths])

@@ -298,7 +298,7 @@ def test_m08_a_shot_without_rest_is_a_fault():
     path = env.game.ground.twin.simulate(start, values, horizon=0.2)
     assert path.fault is None and math.isnan(path.rest_time)
     done = env.game.finish(path)
-    assert (done.info["fault"], done.reward, done.truncated) == ("not at rest", -7.0, True)
+    assert (done.info["fault"], done.reward, done.truncated) == ("balls still move after 0.2 s", -7.0, True)
     assert not done.observation["in_play"].any()
 
 

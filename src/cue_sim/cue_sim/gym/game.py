@@ -19,13 +19,11 @@ from cue_sim.gym.layouts import given_layout, random_layout, random_spot
 from cue_sim.gym.options import Ground, TableOptions
 from cue_sim.gym.reward import Situation, Transition
 from cue_sim.kernel import EventKind
-from cue_sim.predict import CUE_BALL, sample_parameters
+from cue_sim.predict import CUE_BALL, rest_fault, sample_parameters
 from cue_sim.strike import strike
 from cue_sim.twin import Start, Trajectory
 
 ACTION_NAMES = ("speed", "azimuth", "side_offset", "vertical_offset")
-NOT_AT_REST = "not at rest"
-"""Fault of a trajectory that found no rest within the twin's horizon."""
 _RESET_OPTIONS = ("positions", "goal", "parameters")
 _ROUNDING = 1e-6  # what a float32 policy may lie outside a bound
 
@@ -219,8 +217,7 @@ class Game:
         before = self.situation
         self._shots += 1
         info = self._info(shot, stroke, path)
-        fault = path.fault or ("" if np.isfinite(path.rest_time) else NOT_AT_REST)
-        if fault:
+        if fault := rest_fault(path):
             self.faults += 1
             self._over = True
             self._situation = Situation(before.positions, np.zeros_like(before.in_play))

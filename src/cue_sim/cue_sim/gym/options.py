@@ -18,7 +18,7 @@ from cue_core.shots import MISCUE_OFFSET
 from cue_core.table import TableModel
 from cue_sim.export import load_twin
 from cue_sim.gym.reward import REWARDS, Reward
-from cue_sim.predict import CUE_BALL
+from cue_sim.predict import CUE_BALL, for_balls
 from cue_sim.twin import Twin
 from cue_sim.world_config import config_file
 
@@ -175,18 +175,7 @@ def load_ground(options: TableOptions) -> Ground:
         twin, estimate = load_twin(path)
         stored = json.loads(path.read_text(encoding="utf-8")).get("positions_m", {})
         observed = {int(ball): np.array(place, float) for ball, place in stored.items()}
-        ids = _ball_ids(options.balls, twin.ball_ids)
-        if ids != twin.ball_ids:
-            own = set(ids) & set(twin.ball_ids)
-            twin = Twin(
-                twin.table,
-                ids,
-                radii={b: r for b, r in twin.radii.items() if b in own},
-                masses={b: m for b, m in twin.masses.items() if b in own},
-                largest_step=twin.largest_step,
-                impact_step=twin.impact_step,
-                extras=twin.extras,
-            )
+        twin = for_balls(twin, _ball_ids(options.balls, twin.ball_ids))
     else:
         table = options.table if options.table is not None else DEFAULT_TABLE
         if not isinstance(table, TableModel):
