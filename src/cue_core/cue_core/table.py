@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 
 from cue_core.checks import finite_in, load_yaml, only_keys
-from cue_core.errors import FileFormatError
+from cue_core.errors import FileFormatError, UnknownNameError
+
+MARKINGS = ("pool", "snooker", "carom")
+"""Games whose spots a cloth may carry."""
 
 
 @dataclass(frozen=True)
 class Pocket:
-    """A pocket: a ball whose centre comes within ``radius`` [m] of ``position`` (2,) [m] is gone."""
+    """A pocket: a ball whose centre comes within ``radius`` [m] of ``position`` (2,) [m] falls, unless a jaw saves it.
+
+    How a fast ball gets out again: ``cue_sim/native/pocket.c``.
+    """
 
     name: str
     position: np.ndarray
@@ -61,6 +67,7 @@ class TableModel:
         side_shelf: the same for a side pocket [m].
         rail_width: from the nose to the outer edge of the frame [m].
         cloth_colour: sRGB 0..1 (nominal; the tracker finds the real one).
+        markings: whose spots are on the cloth, one of :data:`MARKINGS`.
     """
 
     name: str
@@ -75,6 +82,7 @@ class TableModel:
     side_shelf: float
     rail_width: float
     cloth_colour: tuple[float, float, float] = (0.10, 0.35, 0.62)
+    markings: str = "pool"
 
     def __post_init__(self) -> None:
         """Check every length.
@@ -82,7 +90,10 @@ class TableModel:
         Raises:
             OutOfRangeError: naming the field and its range.
             FileFormatError: one kind of pocket without the other.
+            UnknownNameError: nobody marks a table so.
         """
+        if self.markings not in MARKINGS:
+            raise UnknownNameError("markings", self.markings, MARKINGS)
         finite_in("length", self.length, 0.3, 4.0, "m")
         finite_in("width", self.width, 0.15, self.length, "m")
         finite_in("ball_radius", self.ball_radius, 0.01, 0.05, "m")
@@ -161,6 +172,32 @@ class TableModel:
         }
         return tuple(Cushion(name, np.array(a), np.array(b)) for name, (a, b) in lines.items())
 
+    @property
+    def spots(self) -> dict[str, np.ndarray]:
+        """Return the spots on the cloth, name -> (2,) [m]; the head (baulk) end is at -x, play opens towards +x.
+
+        Pool: WPA, Rules of Play 8.1. Carom: UMB, World Rules of Carom Billiards, article 13; the outer two lie 182.5 mm
+        beside the head spot. Snooker: WPBSA, Official Rules, section 1.1; on other sizes than the full 3569 mm the
+        measures shrink with the length.
+        """
+        if self.markings == "snooker":
+            scale = self.length / 3.569
+            baulk, half_d = 0.737 * scale - self.length / 2, 0.292 * scale
+            places = {
+                "brown": (baulk, 0.0),
+                "yellow": (baulk, -half_d),  # to the right, seen from the baulk end
+                "green": (baulk, half_d),
+                "blue": (0.0, 0.0),
+                "pink": (self.length / 4, 0.0),
+                "black": (self.length / 2 - 0.324 * scale, 0.0),
+            }
+        else:
+            places = {"foot": (self.length / 4, 0.0), "centre": (0.0, 0.0), "head": (-self.length / 4, 0.0)}
+            if self.markings == "carom":
+                beside = 0.1825 * self.length / 2.84
+                places |= {"head_right": (-self.length / 4, -beside), "head_left": (-self.length / 4, beside)}
+        return {name: np.array(place) for name, place in places.items()}
+
     def inside(self, position: np.ndarray, margin: float = 0.0) -> bool:
         """Tell whether a ball centre (2,) [m] clears every nose line by ``ball_stop + margin``."""
         reach = self.ball_stop + margin
@@ -175,7 +212,7 @@ class TableModel:
             OutOfRangeError: a value is out of range.
         """
         fields = set(cls.__dataclass_fields__)
-        only_keys(where, data, fields, needed=sorted(fields - {"cloth_colour"}))
+        only_keys(where, data, fields, needed=sorted(fields - {"cloth_colour", "markings"}))
         values = dict(data)
         if "cloth_colour" in values:
             values["cloth_colour"] = tuple(finite_in("cloth_colour", c, 0, 1) for c in values["cloth_colour"])

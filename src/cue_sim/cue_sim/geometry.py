@@ -41,8 +41,7 @@ def nose_segments(table: TableModel) -> dict[str, tuple[str, np.ndarray, np.ndar
             continue
         ends, tails = [], []
         for tip, inward in ((cushion.start, along), (cushion.end, -along)):
-            side = is_side_jaw(table, tip)
-            cut = _SIDE_CUT if side else _CORNER_CUT
+            side, cut = is_side_jaw(table, tip), facing_cut(table, tip)
             shelf, depth = (table.side_shelf, table.side_mouth) if side else (table.corner_shelf, table.corner_mouth)
             end = tip + behind * (out + math.tan(cut / 2) * inward)
             facing = -math.cos(cut) * inward + math.sin(cut) * out
@@ -57,6 +56,30 @@ def nose_segments(table: TableModel) -> dict[str, tuple[str, np.ndarray, np.ndar
 def is_side_jaw(table: TableModel, tip: np.ndarray) -> bool:
     """Tell whether the end (2,) [m] of a nose line lies at a side pocket."""
     return abs(tip[0]) < table.length / 4 and abs(abs(tip[1]) - table.width / 2) < 1e-9
+
+
+def facing_cut(table: TableModel, tip: np.ndarray) -> float:
+    """Return the angle [rad] by which the facing at the end (2,) [m] of a nose line turns away from the line.
+
+    Without pockets the cushions are mitred.
+    """
+    if table.pocketless:
+        return math.pi / 4
+    return _SIDE_CUT if is_side_jaw(table, tip) else _CORNER_CUT
+
+
+def longest_visit(speed: float, radius: float, gravity: float = 9.81) -> float:
+    """Return how long [s] a ball may be over a drop and still get out at this speed [m/s] (``native/pocket.c``).
+
+    After t it lies g t^2 / 2 deep and leans against the edge by beta, cos(beta) = 1 - depth / radius. The blow on the
+    edge leaves it ``speed`` cos(beta) - g t sin(beta), and it needs g t to climb out.
+    """
+    fast = speed / math.sqrt(2 * gravity * radius)
+    low, high = 0.0, 1.0  # in units of a fall by one radius
+    for _ in range(40):
+        t = 0.5 * (low + high)
+        low, high = (t, high) if fast * (1 - t * t) >= t * (1 + t * math.sqrt(2 - t * t)) else (low, t)
+    return low * math.sqrt(2 * radius / gravity)
 
 
 def cushion_index(table: TableModel) -> dict[str, int]:
@@ -75,4 +98,23 @@ def add_box(spec: Any, low: Sequence[float], high: Sequence[float], *, name: str
         material=material,
         contype=0,
         conaffinity=0,
+    )
+
+
+def add_mesh(spec: Any, name: str, vertices: np.ndarray, faces: np.ndarray, material: str) -> None:
+    """Add a surface of (n, 3) vertices [m] and (m, 3) faces, anticlockwise from outside, to the world; no contacts."""
+    spec.add_mesh(
+        name=name,
+        uservert=np.asarray(vertices, float).ravel(),
+        userface=np.asarray(faces, int).ravel(),
+        inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
+    )
+    spec.worldbody.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_MESH,
+        meshname=name,
+        material=material,
+        contype=0,
+        conaffinity=0,
+        mass=0,
     )

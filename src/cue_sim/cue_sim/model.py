@@ -55,6 +55,7 @@ def build_spec(
     radii: Mapping[int, float] | None = None,
     masses: Mapping[int, float] | None = None,
     visual: bool = True,
+    numbered: bool = False,
 ) -> mujoco.MjSpec:
     """Return the editable model of a table with balls; other bodies may be attached before it is compiled.
 
@@ -66,7 +67,8 @@ def build_spec(
         ball_ids: 0..15, each once.
         radii: of single balls [m]; others have the table's.
         masses: of single balls [kg]; others have the table's.
-        visual: add what a table looks like: cloth, cushions, rails, pockets, the balls' marks, floor, lamps.
+        visual: add what a table looks like: cloth, spots, cushions, rails, sights, pockets, balls' marks, floor, lamps.
+        numbered: with ``visual``, print stripes and numbers on the balls; such a model cannot be written as XML.
 
     Raises:
         CueError: as :func:`ball_dimensions`.
@@ -97,7 +99,7 @@ def build_spec(
     if visual:
         add_scenery(spec, table)
         for ball, r in zip(ball_ids, radius, strict=True):
-            dress_ball(spec, spec.body(f"ball_{ball}"), ball, float(r))
+            dress_ball(spec, spec.body(f"ball_{ball}"), ball, float(r), numbered)
     return spec
 
 

@@ -76,7 +76,7 @@ def _ball(spec: Any, table: TableModel, ball_id: int) -> None:
     body = spec.worldbody.add_body(name=ball_body(ball_id), pos=[0, 0, radius])
     body.add_freejoint(name=ball_body(ball_id))
     body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], contype=0, conaffinity=0)
-    dress_ball(spec, body, ball_id, radius)
+    dress_ball(spec, body, ball_id, radius, numbered=True)
     _shadow(spec, radius, ball_id)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 
 from cue_core.balls import ball_colour
 from cue_core.table import Cushion, Pocket, TableModel
-from cue_sim.geometry import add_box, is_side_jaw
+from cue_sim.ball_marks import DISC, IVORY, STRIPE, add_ball_texture
+from cue_sim.geometry import add_box, add_mesh, facing_cut
 
 _FLOOR = -0.85  # m: the bed of a pool table is about that high
-_BLACK, _IVORY = (0.02, 0.02, 0.02), (0.93, 0.92, 0.88)
+_BLACK = (0.02, 0.02, 0.02)
+_LINER = 1.12  # radius of a pocket's liner above the cloth, in drop radii
 
 
 def add_scenery(spec: Any, table: TableModel) -> None:
@@ -26,11 +30,18 @@ def add_scenery(spec: Any, table: TableModel) -> None:
     top = _rail_top(table)
     _add_part(spec, mujoco.mjtGeom.mjGEOM_PLANE, "floor", name="floor", pos=[0, 0, _FLOOR], size=[4, 4, 0.1])
     add_box(spec, [-x - depth, -y - depth, -0.03], [x + depth, y + depth, 0.0], name="bed", material="cloth")
-    add_box(spec, [-out_x, -out_y, -0.20], [out_x, out_y, -0.004], name="apron", material="apron")
+    skirt = 0.006  # set back, so that no face of it lies in one of the rails'
+    add_box(
+        spec,
+        [skirt - out_x, skirt - out_y, -0.20],
+        [out_x - skirt, out_y - skirt, -0.004],
+        name="apron",
+        material="apron",
+    )
     for cushion in table.cushions:
         _add_cushion(spec, table, cushion)
     # Rails of wood between the pockets; without pockets the long ones run to the frame's corners.
-    corner, side = table.corner_mouth / np.sqrt(2), table.drop_radius
+    corner, side = _rail_gap(table)
     end = out_x if table.pocketless else x - corner
     for s, north, east in ((-1.0, "south", "west"), (1.0, "north", "east")):
         low, high = sorted((s * (y + depth), s * out_y))
@@ -42,23 +53,48 @@ def add_scenery(spec: Any, table: TableModel) -> None:
     for pocket in table.pockets:
         _add_pocket(spec, table, pocket)
     _add_sights(spec, table)
+    for name, (spot_x, spot_y) in table.spots.items():
+        place = [spot_x, spot_y, 0.0001]
+        _add_part(
+            spec,
+            mujoco.mjtGeom.mjGEOM_CYLINDER,
+            "nose",
+            name=f"spot_{name}",
+            pos=place,
+            size=[0.12 * table.ball_radius, 0.0001, 0],
+        )
 
 
-def dress_ball(spec: Any, body: Any, ball_id: int, radius: float) -> None:
-    """Give a ball's body, whose first geom is the sphere, its colour and its marks; a cue ball has none of these."""
+def dress_ball(spec: Any, body: Any, ball_id: int, radius: float, numbered: bool = False) -> None:
+    """Give a ball's body, whose first geom is the sphere, its colour and its marks; a cue ball has none of these.
+
+    Args:
+        spec: ``mujoco.MjSpec`` that holds the body.
+        body: of the ball.
+        ball_id: 0..15.
+        radius: [m].
+        numbered: print stripe and number on the ball as a texture. A model with such balls cannot be written as XML;
+            without, white caps or discs tell a striped ball from a solid one.
+    """
     material = f"ball_{ball_id}"
-    _add_gloss(spec, material, ball_colour(ball_id)[1])
     body.geoms[0].material = material
+    if numbered and ball_id:
+        body.geoms[0].rgba = [0.5, 0.5, 0.5, 1.0]  # MuJoCo's default, which leaves the colour to the material
+        _add_gloss(spec, material, (1.0, 1.0, 1.0))
+        add_ball_texture(spec, material, ball_id)
+        spec.material(material).textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = material
+        return
+    _add_gloss(spec, material, ball_colour(ball_id)[1])
     if ball_id == 0:
         return
+    # A white sphere that stands out of the ball by a hair beyond this height, in radii.
+    name, height, shift = ("caps", STRIPE, 0.03) if ball_id > 8 else ("spot", float(np.cos(DISC)), 0.3)
+    size = np.sqrt(1 + shift**2 - 2 * shift * height)
+    if spec.material(name) is None:
+        _add_gloss(spec, name, IVORY)
     for sign in (-1.0, 1.0):
-        if ball_id > 8:  # a stripe: white caps on both sides of the colour
-            place, size, name = 0.13 * radius, [0.89 * radius, 0, 0], "caps"
-        else:  # the white spot that carries the number
-            place, size, name = 0.70 * radius, [0.32 * radius, 0, 0], "spot"
-        if spec.material(name) is None:
-            _add_gloss(spec, name, _IVORY)
-        _add_part(spec, mujoco.mjtGeom.mjGEOM_SPHERE, name, body=body, pos=[0, 0, sign * place], size=size)
+        place = [0, 0, sign * shift * radius]
+        _add_part(spec, mujoco.mjtGeom.mjGEOM_SPHERE, name, body=body, pos=place, size=[size * radius, 0, 0])
 
 
 def _add_gloss(spec: Any, name: str, colour: Sequence[float]) -> None:
@@ -89,7 +125,8 @@ def _add_materials(spec: Any, table: TableModel) -> None:
         ("wood", (0.30, 0.16, 0.08), 0.25, 0.4),
         ("apron", (0.20, 0.10, 0.05), 0.1, 0.2),
         ("hole", _BLACK, 0.0, 0.0),
-        ("sight", _IVORY, 0.2, 0.3),
+        ("casting", (0.06, 0.045, 0.04), 0.3, 0.4),
+        ("sight", IVORY, 0.2, 0.3),
         ("floor", (0.16, 0.15, 0.15), 0.0, 0.0),
     ):
         spec.add_material(name=name, rgba=[*colour, 1.0], specular=specular, shininess=shininess)
@@ -127,7 +164,7 @@ def _rail_top(table: TableModel) -> float:
 
 def _cushion_depth(table: TableModel) -> float:
     """Return the width [m] of a cushion's cloth-covered top, from the nose to the wood."""
-    return 0.45 * table.rail_width
+    return min(0.45 * table.rail_width, 1.72 * table.ball_radius)  # WPA: 1 7/8 to 2 inch on pool tables
 
 
 def _add_cushion(spec: Any, table: TableModel, cushion: Cushion) -> None:
@@ -137,8 +174,8 @@ def _add_cushion(spec: Any, table: TableModel, cushion: Cushion) -> None:
     outwards = -cushion.normal
     vertices: list[tuple[float, ...]] = []
     for nose, sign in ((cushion.start, -1.0), (cushion.end, 1.0)):
-        slant = 1.0 if table.pocketless else 0.15 if is_side_jaw(table, nose) else 0.6  # mitred, or cut for a pocket
-        back = nose + depth * outwards + sign * slant * depth * along
+        # cut like the facing that a ball meets
+        back = nose + depth * (outwards + sign * along / math.tan(facing_cut(table, nose)))
         vertices += [
             (*nose, table.nose_height),
             (*back, top),
@@ -160,22 +197,60 @@ def _add_pocket(spec: Any, table: TableModel, pocket: Pocket) -> None:
     x, y = (float(v) for v in pocket.position)
     cylinder, radius = mujoco.mjtGeom.mjGEOM_CYLINDER, pocket.radius
     _add_part(spec, cylinder, "hole", name=f"pocket_{pocket.name}", pos=[x, y, -0.0195], size=[radius, 0.02, 0])
-    # Leather behind the drop, up to the rail's height: a ring of short posts on the side away from the table.
-    at_side = abs(x) < 1e-6
-    outwards = np.arctan2(np.sign(y), 0.0 if at_side else np.sign(x))
-    span = (np.pi / 2 if at_side else 0.62 * np.pi) / 1.3
-    height, half = _rail_top(table) / 2, np.array([table.length, table.width]) / 2 + 0.2 * table.rail_width
-    for angle in np.linspace(outwards - span, outwards + span, 15):
-        post = pocket.position + 1.12 * radius * np.array([np.cos(angle), np.sin(angle)])
-        if np.any(np.abs(post) >= half):
-            _add_part(spec, cylinder, "hole", pos=[*post, height], size=[0.17 * radius, height, 0])
+    _add_casting(spec, table, pocket)
+
+
+def _add_casting(spec: Any, table: TableModel, pocket: Pocket) -> None:
+    """The piece between two rails that holds a pocket: flat on top, round and dark inside down to the drop."""
+    sign = np.sign(pocket.position)
+    half = np.array([table.length, table.width]) / 2
+    depth, out = _cushion_depth(table), half + table.rail_width
+    if sign[0] == 0:
+        gap = _rail_gap(table)[1]
+        inner = sign[1] * (half[1] + depth)
+        outline = np.array([[-gap, inner], [-gap, sign[1] * out[1]], [gap, sign[1] * out[1]], [gap, inner]])
+    else:
+        end, behind = half - _rail_gap(table)[0], half + depth
+        corners = [(end[0], behind[1]), (end[0], out[1]), tuple(out), (out[0], end[1]), (behind[0], end[1])]
+        outline = sign * np.array(corners)
+    hub = pocket.position
+    rays, edge = _fan(hub, outline)
+    rim = hub + min(_LINER * pocket.radius, 0.95 * np.linalg.norm(edge - hub, axis=1).min()) * rays
+    top, skirt = _rail_top(table), -0.1
+    drop = hub + pocket.radius * rays
+    rings = [(drop, 0.0), (rim, 0.0), (rim, top), (edge, top), (edge, skirt)]
+    vertices = np.concatenate([np.column_stack([ring, np.full(len(ring), z)]) for ring, z in rings])
+    count = len(rays)
+    faces = []
+    for low in range(len(rings) - 1):
+        for k in range(count - 1):
+            a, b = low * count + k, low * count + k + 1
+            c, d = a + count, b + count
+            faces += [(a, b, c), (b, d, c), (a, c, b), (b, c, d)]  # both sides: none is ever seen through
+    add_mesh(spec, f"casting_{pocket.name}", vertices, np.array(faces), "casting")
+
+
+def _fan(hub: np.ndarray, outline: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return unit rays (n, 2) from the hub (2,) and where they meet an open line (m, 2) that runs around it."""
+    rays, edge = [], []
+    for start, end in itertools.pairwise(outline):
+        for share in np.linspace(0.0, 1.0, 9):
+            point = start + share * (end - start)
+            edge.append(point)
+            rays.append((point - hub) / np.linalg.norm(point - hub))
+    return np.array(rays), np.array(edge)
+
+
+def _rail_gap(table: TableModel) -> tuple[float, float]:
+    """Return how far [m] rails end from a corner, and from the middle of a side pocket."""
+    return table.corner_mouth / np.sqrt(2), max(table.drop_radius, 0.5 * table.side_mouth)
 
 
 def _add_sights(spec: Any, table: TableModel) -> None:
     x, y = table.length / 2, table.width / 2
     depth = _cushion_depth(table)
-    middle = depth + 0.5 * (table.rail_width - depth)
-    places = [(sx * x * k / 4, sy * (y + middle)) for sx in (-1, 1) for sy in (-1, 1) for k in (1, 2, 3)]
+    middle = min(depth + 0.5 * (table.rail_width - depth), 3.28 * table.ball_radius)  # WPA: 3 11/16 inch from the nose
+    places = [(x * k / 4, sy * (y + middle)) for sy in (-1, 1) for k in range(-3, 4) if k or table.pocketless]
     places += [(sx * (x + middle), y * k / 2) for sx in (-1, 1) for k in (-1, 0, 1)]
     for place in places:
         _add_part(
@@ -183,5 +258,5 @@ def _add_sights(spec: Any, table: TableModel) -> None:
             mujoco.mjtGeom.mjGEOM_CYLINDER,
             "sight",
             pos=[*place, _rail_top(table)],
-            size=[0.004, 0.0004, 0],
+            size=[0.21 * table.ball_radius, 0.0004, 0],
         )

@@ -39,8 +39,11 @@ def test_camera_visible_model_and_portable_copy_show_the_same_table(table: str) 
         assert _seen(model) == wanted
         assert model.nlight == camera.nlight
         for ball_id in world.ball_ids:
-            ball, theirs = model.body(f"ball_{ball_id}"), camera.body(f"ball_{ball_id}")
-            assert ball.geomnum == theirs.geomnum  # the marks
+            marks = 2 if ball_id else 0
+            assert model.body(f"ball_{ball_id}").geomnum == 1 + marks
+            assert camera.body(f"ball_{ball_id}").geomnum == 1  # the marks are printed on it
+            material = camera.mat(camera.geom_matid[camera.body(f"ball_{ball_id}").geomadr[0]])
+            assert (material.texid.max() >= 0) == bool(ball_id)
 
 
 def test_what_is_only_seen_changes_no_mass_and_touches_nothing() -> None:
