@@ -112,6 +112,14 @@ def test_a_shot_that_nothing_explains_is_left_out_with_the_reason(fake_simulator
     np.testing.assert_allclose(outcome.estimate.values, HIDDEN, rtol=0.05)
 
 
+def test_m02_the_estimate_keeps_the_step_it_was_fitted_with(fake_simulator, records):
+    simulator = fake_simulator()
+    simulator.largest_step = 0.0123
+    estimate = fit(simulator, records, FitRequest(parameters=STRAIGHT)).estimate
+    assert estimate.largest_step == 0.0123
+    assert ParameterEstimate.from_dict(estimate.to_dict()).largest_step == 0.0123
+
+
 def test_unknown_parameters_are_refused(fake_simulator, records):
     with pytest.raises(FitError, match="rolling_friction") as caught:
         fit(fake_simulator(), records, FitRequest(parameters=("slime",)))

@@ -90,6 +90,10 @@ class Laws:
             raise FileFormatError("laws", f"cushion_offset needs 6 values, got {len(self.cushion_offset)}")
         self._check("sliding_friction", 1e-5, 10.0)
         self._check("rolling_friction", 1e-5, 10.0)
+        # whatever its direction and speed, a ball must roll and spin to rest
+        self._check("spinning_deceleration", 1e-3, 1e4)
+        self._check("rolling_slope", 0.0, 10.0)
+        self._check("nap", -0.9, 0.9)
         # the contacts' friction cones in the model are 1 wide
         for name in ("ball_friction", "ball_friction_floor", "cushion_friction", "slate_restitution"):
             self._check(name, 0.0, 1.0)

@@ -1,0 +1,220 @@
+"""FAULTS of the twin that no other test provokes: cloths on which nothing stops, steps, wild starts, reused balls."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cue_core.balls import BallState
+from cue_core.errors import CueError
+from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
+from cue_core.shots import Shot
+from cue_core.table import TableModel
+from cue_sim import predict as module
+from cue_sim.export import load_twin, save_twin
+from cue_sim.kernel import EventKind
+from cue_sim.predict import TwinFaultError, for_balls, predict, rest_fault
+from cue_sim.twin import Start, Twin
+from cue_sim.world_config import config_file
+
+G = 9.81
+
+
+def table(name="small"):
+    return TableModel.load(config_file("tables", name))
+
+
+def vector(**changes):
+    values = nominal_values()
+    for name, value in changes.items():
+        values[list(PARAMETERS).index(name)] = value
+    return values
+
+
+def moving(velocities, positions, spins=None):
+    start = Start.at_rest(np.array(positions, float))
+    start.velocities[:] = velocities
+    if spins is not None:
+        start.spins[:] = spins
+    return start
+
+
+# --- M01: a ball that rolls for ever ---
+
+
+@pytest.mark.parametrize("friction", [0.03, 0.02, 0.012])
+@pytest.mark.parametrize("speed", [0.15, 0.6, 1.0])
+def test_m01_a_rolling_ball_stops_where_the_cloth_says(speed, friction):
+    """Deceleration 5/7 mu g from natural roll, to 0.05 % in distance and time."""
+    cloth = replace(table("9ft"), length=4.0, width=2.0)
+    twin = Twin(cloth, (0,))
+    start = moving([[speed, 0]], [[-1.9, 0]], [[0, speed / cloth.ball_radius, 0]])
+    path = twin.simulate(start, vector(rolling_friction=friction))
+    far, when = speed**2 / (2 * 5 / 7 * friction * G), speed / (5 / 7 * friction * G)
+    if far < 3.7:  # else a cushion is in the way
+        assert path.rest_positions[0, 0] + 1.9 == pytest.approx(far, rel=5e-4)
+        assert path.rest_positions[0, 1] == pytest.approx(0, abs=1e-9)
+        assert path.rest_time == pytest.approx(when, abs=0.25)  # told at the end of a step
+    assert path.fault is None and path.rest_time < 20
+
+
+@pytest.mark.parametrize("name", ["small"])
+def test_m01_on_every_cloth_within_the_bounds_balls_come_to_rest(name):
+    bounds = {k: (p.minimum, p.maximum) for k, p in PARAMETERS.items()}
+    slow = vector(
+        rolling_friction=bounds["rolling_friction"][0],
+        spinning_deceleration=bounds["spinning_deceleration"][0],
+        cushion_restitution=bounds["cushion_restitution"][1],
+        cushion_friction=0.0,
+    )
+    twin = Twin(table(name), (0,))
+    rested = 0
+    for angle in np.linspace(0.05, 2 * math.pi, 12):
+        start = moving([[3 * math.cos(angle), 3 * math.sin(angle)]], [[0, 0]], [[0, 0, 100.0]])
+        path = twin.simulate(start, slow)
+        assert path.fault is None and np.isfinite(path.rest_time)
+        rested += not path.rest_pocketed[0]
+    assert rested >= 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "extras"),
+    [
+        ({"rolling_friction": 0.0}, {}),
+        ({"rolling_friction": -0.01}, {}),
+        ({"sliding_friction": 0.0}, {}),
+        ({"spinning_deceleration": 0.0}, {}),
+        ({}, {"nap": 1.0}),
+        ({}, {"nap": -1.2}),
+        ({}, {"rolling_slope": -0.5}),
+        ({}, {"gravity": 0.0}),
+    ],
+)
+def test_m01_a_cloth_that_stops_nothing_is_refused_by_name(parameters, extras):
+    (what,) = {**parameters, **extras}
+    with pytest.raises(CueError, match=f"{what} is"):
+        Twin(table(), (0,), extras=extras).simulate(Start.at_rest(np.zeros((1, 2))), vector(**parameters))
+
+
+def test_m01_a_shot_that_finds_no_rest_is_never_a_prediction(monkeypatch):
+    twin = Twin(table(), (0, 1))
+    balls = [BallState(0, np.array([-0.3, 0.0])), BallState(1, np.array([0.2, 0.1]))]
+    estimate = ParameterEstimate.nominal()
+    simulate = Twin.simulate
+    monkeypatch.setattr(Twin, "simulate", lambda self, *a, **k: simulate(self, *a, **{**k, "horizon": 0.5}))
+    path = twin.simulate(moving([[1, 0], [0, 0]], [[-0.3, 0], [0.2, 0.1]]), None)
+    assert path.fault is None and "still move after 0.5 s" in rest_fault(path)
+    with pytest.raises(TwinFaultError, match=r"still move after 0\.5 s"):
+        predict(twin, balls, Shot("p", 1.0, 0.0), estimate)
+
+
+# --- M02: steps ---
+
+
+@pytest.mark.parametrize("impact_step", [1e-7, 2e-6, 1e-4])
+@pytest.mark.parametrize("largest_step", [0.05, 0.02, 1e-3])
+@pytest.mark.parametrize("speed", [0.2, 1.0, 5.0, 12.0])
+def test_m02_a_head_on_impact_neither_depends_on_the_step_nor_makes_energy(speed, largest_step, impact_step):
+    """Equal balls on a slippery cloth: (1 - e)/2 and (1 + e)/2 of the speed, whatever the step."""
+    cloth = table("9ft")
+    twin = Twin(cloth, (0, 1), largest_step=largest_step, impact_step=impact_step)
+    gap = 0.01
+    start = moving([[speed, 0], [0, 0]], [[0, 0], [2 * cloth.ball_radius + gap, 0]])
+    after = np.array([1.5, 2.5]) * gap / speed
+    values = vector(sliding_friction=1e-5, rolling_friction=1e-5, ball_restitution=0.9, ball_friction=0.0)
+    path = twin.simulate(start, values, after, horizon=float(after[-1]))
+    assert path.fault is None and path.contacts(EventKind.BALL_BALL) == 1
+    speeds = np.diff(path.positions[:, :, 0], axis=0)[0] / np.diff(after)[0] / speed
+    assert speeds == pytest.approx([0.05, 0.95], abs=2e-4)
+    assert np.sum(speeds**2) <= (0.05**2 + 0.95**2) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("steps", [{"impact_step": 0.0}, {"largest_step": 5.0}])
+def test_m02_a_step_that_resolves_no_impact_is_refused(steps):
+    with pytest.raises(CueError, match=f"{next(iter(steps))}"):
+        Twin(table(), (0,), **steps)
+
+
+def test_m02_the_steps_are_kept_with_the_parameters(tmp_path):
+    twin = Twin(table(), (0, 1), largest_step=0.011, impact_step=3e-6)
+    save_twin(tmp_path / "twin.json", twin, replace(ParameterEstimate.nominal(), largest_step=0.011))
+    loaded, estimate = load_twin(tmp_path / "twin.json")
+    assert (loaded.largest_step, loaded.impact_step, estimate.largest_step) == (0.011, 3e-6, 0.011)
+    steps = json.loads((tmp_path / "twin.json").read_text())["steps"]
+    assert 0.011 in steps.values() and 3e-6 in steps.values()
+    # other steps, other bits: what is kept is what was simulated
+    start = moving([[1.2, 0.3], [0, 0]], [[-0.3, 0], [0.1, 0.02]], [[10, 20, 30], [0, 0, 0]])
+    same = loaded.simulate(start, None).rest_positions
+    np.testing.assert_array_equal(same, twin.simulate(start, None).rest_positions)
+    assert np.any(same != Twin(table(), (0, 1), largest_step=0.002).simulate(start, None).rest_positions)
+
+
+# --- M11 ---
+
+MODEL = """
+import hashlib, sys
+from cue_core.table import TableModel
+from cue_sim.model import build_spec
+from cue_sim.world_config import config_file
+spec = build_spec(TableModel.load(config_file("tables", "small")), (0, 1, 9))
+spec.compile()
+print(hashlib.sha256(spec.to_xml().encode()).hexdigest())
+"""
+
+
+def test_m11_the_same_model_from_everywhere(tmp_path, monkeypatch):
+    """From the root folder, from an empty one, without a display, in other processes: one hash, no files."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+    found = set()
+    for place in ("/", tmp_path):
+        done = subprocess.run([sys.executable, "-c", MODEL], capture_output=True, text=True, cwd=place, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        found.add(done.stdout)
+    assert len(found) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- M13, B01: what is predicted is what was calibrated, with any balls ---
+
+
+def test_m13_a_twin_for_other_balls_is_the_same_table():
+    twin = Twin(
+        table(),
+        (0, 1, 3),
+        masses={0: 0.045, 1: 0.05},
+        radii={1: 0.0188},
+        largest_step=0.01,
+        extras={"rolling_slope": 0.1},
+    )
+    fewer = for_balls(twin, (0, 1))
+    assert (fewer.ball_ids, fewer.masses, fewer.radii) == ((0, 1), twin.masses, twin.radii)
+    assert (fewer.largest_step, fewer.extras) == (0.01, twin.extras)
+    start = moving([[0.9, 0], [0, 0], [0, 0]], [[-0.3, 0], [0.1, 0.005], [-0.4, 0.2]])
+    start = replace(start, in_play=np.array([True, True, False]))
+    pair = Start(start.positions[:2], start.velocities[:2], start.spins[:2], start.in_play[:2])
+    # the third ball takes no part in either
+    np.testing.assert_allclose(
+        fewer.simulate(pair, None).rest_positions, twin.simulate(start, None).rest_positions[:2], atol=1e-9
+    )
+    assert for_balls(twin, twin.ball_ids) is twin
+    assert module.for_balls(twin, (0,)).ball_ids == (0,)
+
+
+@pytest.mark.parametrize("overlap", [1e-4, 1e-3, 5e-3])
+def test_b01_a_shot_from_overlapping_balls_gains_no_speed_from_the_overlap(overlap):
+    """The kick would be 0.22 m/s for 1 mm: the resting pair stays, and the struck one behaves as a touching one."""
+    cloth = table()
+    radius = cloth.ball_radius
+    twin = Twin(cloth, (0, 1, 2))
+    placed = [[-0.3, 0.15], [0.1, 0], [0.1 + 2 * radius - overlap, 0]]
+    path = twin.simulate(moving([[0.4, 0], [0, 0], [0, 0]], placed), None, np.array([0.0, 0.2]))
+    assert path.fault is None
+    np.testing.assert_allclose(path.positions[0, 1:, 0], path.positions[1, 1:, 0], atol=1e-9)
+    moved = np.abs(path.positions[0, 1:, 0] - np.array(placed)[1:, 0])
+    assert moved == pytest.approx([overlap / 2, overlap / 2], abs=1e-8)
