@@ -1,0 +1,58 @@
+"""``cue predict``: recorded shots through the run's own twin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cue.cli import main
+from cue_core.balls import BallState
+from cue_core.parameters import PARAMETERS, ParameterEstimate
+from cue_core.shot_log import ShotLog
+from cue_core.shots import ShotRecord, Stroke
+from cue_core.table import TableModel
+from cue_sim.export import save_twin
+from cue_sim.predict import start_from
+from cue_sim.twin import Twin
+from cue_sim.world_config import config_file
+
+BEFORE = (BallState(0, np.array([-0.3, 0.0])), BallState(1, np.array([0.1, 0.01])))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of one shot on a table whose object ball is light and whose cloth slows fast balls more."""
+    table = TableModel.load(config_file("tables", "small"))
+    twin = Twin(table, (0, 1, 2), masses={1: 0.040}, extras={"rolling_slope": 0.5})
+    estimate = ParameterEstimate.nominal()
+    save_twin(tmp_path / "twin.json", twin, estimate)
+    stroke = Stroke(0.8, 0.0)
+    pair = Twin(table, (0, 1), masses={1: 0.040}, extras={"rolling_slope": 0.5})
+    rest = pair.simulate(start_from(BEFORE, stroke, estimate.values, table), estimate.values).rest_positions
+    after = tuple(BallState(k, place) for k, place in enumerate(rest))
+    unstruck = ShotRecord("b", 1, None, None, 9.0, BEFORE, BEFORE, ())
+    for record in (ShotRecord("a", 0, None, stroke, 0.0, BEFORE, after, ()), unstruck):
+        ShotLog(tmp_path / "shots.jsonl").append(record)
+    return tmp_path, twin, estimate
+
+
+def test_the_runs_own_balls_and_laws_predict(run, capsys):
+    assert main(["predict", str(run[0])]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["0", "0"], ["0", "1"]]
+    assert [float(line.split()[-1]) for line in lines[1:3]] == [0.0, 0.0]  # mm
+    assert "not predicted: no stroke" in lines[3]
+
+
+def test_a_shot_that_cannot_be_simulated_is_named(run, capsys):
+    folder, twin, estimate = run
+    values = estimate.values.copy()
+    values[list(PARAMETERS).index("cushion_friction")] = np.nan
+    save_twin(folder / "twin.json", twin, replace(estimate, values=values))
+    assert main(["predict", str(folder), "0"]) == 0
+    assert "not predicted: not finite" in capsys.readouterr().out
+
+
+def test_an_unknown_shot_is_refused(run, capsys):
+    assert main(["predict", str(run[0]), "7"]) == 2
+    assert "has no shot 7; it has [0, 1]" in capsys.readouterr().err
