@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cue_core import CueError, TableModel
-from cue_core.errors import FileFormatError, OutOfRangeError
+from cue_core.errors import FileFormatError, OutOfRangeError, UnknownNameError
 
 
 def test_cushions_enclose_the_playing_area_on_their_left(table: TableModel) -> None:
@@ -94,3 +94,21 @@ def test_a_table_without_pockets_has_four_cushions_from_corner_to_corner(table: 
 def test_one_kind_of_pocket_alone_is_refused(table: TableModel, field: str) -> None:
     with pytest.raises(FileFormatError, match="a table without pockets has 0 for both"):
         replace(table, **{field: 0.0})  # type: ignore[arg-type]
+
+
+def test_spots_lie_where_the_rules_of_the_game_want_them(table: TableModel) -> None:
+    assert {name: p.tolist() for name, p in table.spots.items()} == {
+        "foot": [0.265, 0.0],
+        "centre": [0.0, 0.0],
+        "head": [-0.265, 0.0],
+    }
+    snooker = replace(table, markings="snooker", length=3.569, width=1.778).spots
+    assert np.isclose(snooker["brown"][0] + 3.569 / 2, 0.737)
+    assert np.isclose(3.569 / 2 - snooker["black"][0], 0.324)
+    assert np.isclose(np.linalg.norm(snooker["yellow"] - snooker["green"]), 2 * 0.292)
+    assert snooker["yellow"][1] < 0 < snooker["green"][1]
+    assert np.isclose(snooker["pink"][0], 3.569 / 4)
+    carom = replace(table, markings="carom", length=2.84, width=1.42).spots
+    assert np.isclose(np.linalg.norm(carom["head_left"] - carom["head"]), 0.1825)
+    with pytest.raises(UnknownNameError, match="carom, pool, snooker"):
+        replace(table, markings="croquet")
