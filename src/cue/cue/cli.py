@@ -63,6 +63,19 @@ def _calibrate(options: argparse.Namespace) -> int:
     return calibrate(options)
 
 
+def _bench(options: argparse.Namespace) -> int:
+    from cue.bench import bench
+
+    return bench(options)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="cue", description="CUE calibrates the twin of a pool table by playing on it.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
@@ -97,6 +110,17 @@ def _parser() -> argparse.ArgumentParser:
     predict = add("predict", _predict, "predict recorded shots with the calibrated twin")
     predict.add_argument("run", help="run folder")
     predict.add_argument("shot", nargs="*", default=[], type=int, help="numbers of the shots, from 0 (default: all)")
+
+    bench = add("bench", _bench, "measure CUE against its targets; docs/benchmarks.md tells what the figures mean")
+    bench.add_argument("name", help="of the benchmark: twin")
+    bench.add_argument("--json", default="", metavar="FILE", help="results; CSV, picture and page go beside it")
+    bench.add_argument("--quick", action="store_true", help="small counts, for a first look")
+    bench.add_argument("--seed", type=_count, default=0, help="(default: %(default)s)")
+    bench.add_argument("--fresh", action="store_true", help="measure again what is done already")
+    bench.add_argument("--only", action="append", default=[], metavar="KEY", help="only these figures of the JSON")
+    bench.add_argument("--workers", type=_count, default=0, metavar="N", help="processes (default: one per core)")
+    bench.add_argument("--real-shots", default="", metavar="FILE", help="recorded shots to score on")
+    bench.add_argument("--install-pooltool", action="store_true", help="first install the engine to compare with")
 
     calibrate = add("calibrate", _calibrate, "start a session in a running graph")
     calibrate.add_argument("--instruction", default="Calibrate the twin of this table.", help="one sentence")
