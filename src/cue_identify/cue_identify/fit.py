@@ -136,6 +136,9 @@ class Fitter:
             space = Space.of(request.parameters or default_fitted(), present.values)
         except UnknownNameError as error:
             raise FitError(FitCode.UNKNOWN_PARAMETER, str(error)) from None
+        if idle := self._simulator.idle(space.names):
+            # a search would call them identified at whatever it drew
+            raise FitError(FitCode.NO_INFORMATION, f"the twin does not use {', '.join(idle)}: leave out or mend")
         used = present.shot_ids if present.revision > 0 else ()
         chosen = split(records, request.shot_ids, request.held_out_shot_ids, self._simulator.ball_ids, used)
         budget = Budget(request.evaluations or self._config.evaluations, stop, report)

@@ -33,6 +33,9 @@ class Simulator(Protocol):
     def start(self, balls: Sequence[BallState], stroke: Stroke, values: np.ndarray) -> Any:
         """Return the state just after the tip left the cue ball."""
 
+    def idle(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the parameters that no shot could tell anything of."""
+
     def simulate(
         self, starts: Sequence[Any], values: np.ndarray, times: Sequence[np.ndarray], horizon: float, threads: int
     ) -> list[Any]:
@@ -59,6 +62,12 @@ class TwinSimulator:
     def start(self, balls: Sequence[BallState], stroke: Stroke, values: np.ndarray) -> Any:
         """Return the state just after the tip left the cue ball."""
         return self._start_from(balls, stroke, values, self._table, self.ball_ids)
+
+    def idle(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the parameters that change nothing in a lively shot: the model does not use them."""
+        from cue_sim.predict import unused_parameters
+
+        return unused_parameters(self._table, names)
 
     def simulate(
         self, starts: Sequence[Any], values: np.ndarray, times: Sequence[np.ndarray], horizon: float, threads: int

@@ -55,6 +55,9 @@ class FakeSimulator:
         velocities[self.ball_ids.index(0)] = speed * np.array([np.cos(stroke.azimuth), np.sin(stroke.azimuth)])
         return FakeStart(positions, velocities)
 
+    def idle(self, names):
+        return ()
+
     def simulate(self, starts, values, times, horizon, threads):
         self.simulated += len(starts)
         return [self._one(s, v, np.asarray(t)) for s, v, t in zip(starts, values, times, strict=True)]

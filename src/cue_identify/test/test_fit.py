@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
+from cue_core.table import TableModel
 from cue_identify.errors import FitCode, FitError
 from cue_identify.fit import FitConfig, FitRequest, Fitter
+from cue_identify.replay import TwinSimulator
 from cue_identify.store import EstimateStore
+from cue_sim.twin import Twin
+from cue_sim.world_config import config_file
 
 ORDER = list(PARAMETERS)
 STRAIGHT = ("sliding_friction", "rolling_friction", "tip_restitution")
@@ -110,6 +114,24 @@ def test_a_shot_that_nothing_explains_is_left_out_with_the_reason(fake_simulator
     assert "unexplained" in outcome.excluded["shot-1"] and len(outcome.excluded) == 1
     assert "shot-1" not in outcome.estimate.shot_ids
     np.testing.assert_allclose(outcome.estimate.values, HIDDEN, rtol=0.05)
+
+
+def test_m06_a_parameter_that_the_twin_does_not_use_is_refused_by_name(monkeypatch, records):
+    """Nudged at start-up, on the real twin: as if its model ignored one of the parameters asked for."""
+    twin = TwinSimulator(TableModel.load(config_file("tables", "small")), (0, 1))
+    assert twin.idle(ORDER) == ()
+    k = ORDER.index("ball_friction")
+    simulate = Twin.simulate
+
+    def ignoring(self, start, parameters, *args, **kwargs):
+        values = np.array(parameters)
+        values[k] = nominal_values()[k]
+        return simulate(self, start, values, *args, **kwargs)
+
+    monkeypatch.setattr(Twin, "simulate", ignoring)
+    with pytest.raises(FitError, match="does not use ball_friction:") as caught:
+        fit(twin, records, FitRequest(parameters=("sliding_friction", "ball_friction")))
+    assert caught.value.code is FitCode.NO_INFORMATION
 
 
 def test_m02_the_estimate_keeps_the_step_it_was_fitted_with(fake_simulator, records):
