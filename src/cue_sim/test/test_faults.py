@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import subprocess
 import sys
@@ -43,6 +44,11 @@ def moving(velocities, positions, spins=None):
     if spins is not None:
         start.spins[:] = spins
     return start
+
+
+@pytest.fixture(scope="module")
+def twin_of_six():
+    return Twin(table(), tuple(range(6)))
 
 
 # --- M01: a ball that rolls for ever ---
@@ -218,3 +224,23 @@ def test_b01_a_shot_from_overlapping_balls_gains_no_speed_from_the_overlap(overl
     np.testing.assert_allclose(path.positions[0, 1:, 0], path.positions[1, 1:, 0], atol=1e-9)
     moved = np.abs(path.positions[0, 1:, 0] - np.array(placed)[1:, 0])
     assert moved == pytest.approx([overlap / 2, overlap / 2], abs=1e-8)
+
+
+def test_b01_any_crowd_is_set_apart_without_a_kick_and_told(twin_of_six, caplog):
+    """Heaps of overlapping balls in the open, at cushions, in corners: no overlap is left, and nothing moves off."""
+    rng = np.random.default_rng(0)
+    radius = twin_of_six.table.ball_radius
+    free = np.array([twin_of_six.table.length, twin_of_six.table.width]) / 2 - 0.6 * radius
+    for _ in range(30):
+        heap = rng.uniform(-free, free) + rng.normal(0, 1.6 * radius, (6, 2))
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="cue_sim.overlap"):
+            path = twin_of_six.simulate(Start.at_rest(np.clip(heap, -free, free)), None, np.array([0.0, 0.5]))
+        live = ~path.rest_pocketed
+        places = path.positions[0, live]
+        apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) + np.eye(len(places))
+        assert path.fault is None and apart.min() > 2 * radius - 1e-8
+        assert np.hypot(*(path.rest_positions[live] - places).T).max(initial=0) < 1e-9
+        moved = np.flatnonzero(np.hypot(*(path.positions[0] - np.clip(heap, -free, free)).T) > 1e-5)
+        for k in moved[live[moved]]:
+            assert f"ball {twin_of_six.ball_ids[k]} moved by" in caplog.text
