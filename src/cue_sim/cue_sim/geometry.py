@@ -1,12 +1,9 @@
-"""Geometry shared by models and scenery: noses and jaws in the plane, boxes by their corners."""
+"""Geometry shared by the models, the reference and the scenery: noses, jaws and drops in the plane."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
-import mujoco
 import numpy as np
 
 from cue_core.table import TableModel
@@ -85,36 +82,3 @@ def longest_visit(speed: float, radius: float, gravity: float = 9.81) -> float:
 def cushion_index(table: TableModel) -> dict[str, int]:
     """Return the index of each cushion by name, in the order of ``table.cushions``."""
     return {cushion.name: i for i, cushion in enumerate(table.cushions)}
-
-
-def add_box(spec: Any, low: Sequence[float], high: Sequence[float], *, name: str, material: str = "") -> None:
-    """Add a box between two opposite corners (3,) [m] to the world of a ``mujoco.MjSpec``; contacts are off."""
-    low_, high_ = np.array(low), np.array(high)
-    spec.worldbody.add_geom(
-        name=name,
-        type=mujoco.mjtGeom.mjGEOM_BOX,
-        pos=(low_ + high_) / 2,
-        size=(high_ - low_) / 2,
-        material=material,
-        contype=0,
-        conaffinity=0,
-    )
-
-
-def add_mesh(spec: Any, name: str, vertices: np.ndarray, faces: np.ndarray, material: str) -> None:
-    """Add a surface of (n, 3) vertices [m] and (m, 3) faces, anticlockwise from outside, to the world; no contacts."""
-    spec.add_mesh(
-        name=name,
-        uservert=np.asarray(vertices, float).ravel(),
-        userface=np.asarray(faces, int).ravel(),
-        inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
-    )
-    spec.worldbody.add_geom(
-        name=name,
-        type=mujoco.mjtGeom.mjGEOM_MESH,
-        meshname=name,
-        material=material,
-        contype=0,
-        conaffinity=0,
-        mass=0,
-    )

@@ -13,7 +13,8 @@ import numpy as np
 from cue_core.balls import ball_colour
 from cue_core.table import Cushion, Pocket, TableModel
 from cue_sim.ball_marks import DISC, IVORY, STRIPE, add_ball_texture
-from cue_sim.geometry import add_box, add_mesh, facing_cut
+from cue_sim.geometry import facing_cut
+from cue_sim.shapes import add_box, add_mesh
 
 _FLOOR = -0.85  # m: the bed of a pool table is about that high
 _BLACK = (0.02, 0.02, 0.02)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from cue_core.parameters import PARAMETERS
-from cue_sim.geometry import add_box
 from cue_sim.model import build_spec
 from cue_sim.robot import TIP_GEOM, ElasticTip, add_robot
+from cue_sim.shapes import add_box
 from cue_sim.world_config import WorldConfig
 
 _ROBOT = 2  # collision bit: the robot meets table and balls, they do not meet each other through it
