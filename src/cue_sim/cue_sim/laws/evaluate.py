@@ -140,16 +140,18 @@ class StrikeOutcome:
 
 def evaluate(law: NativeLaw, before: Any, laws: Laws) -> Any:
     """Return what a native law makes of ``before``; see :meth:`NativeLaw.__call__`."""
-    wanted: type = {"cushion": CushionImpact, "ball": BallImpact, "cloth": ClothMotion}[law.slot]
-    if not isinstance(before, wanted):
-        raise FileFormatError(f"{law.slot} law {law.name!r}", f"takes a {wanted.__name__}, got {type(before).__name__}")
     if getattr(laws, f"{law.slot}_law") != law.name:
         choice: dict[str, Any] = {f"{law.slot}_law": law.name, f"{law.slot}_parameters": {}}
         laws = replace(laws, **choice)
     vector = laws.array()
-    if law.slot == "cushion":
+    if law.slot == "cushion" and isinstance(before, CushionImpact):
         return _cushion(before, vector)
-    return _ball(before, vector) if law.slot == "ball" else _cloth(before, vector)
+    if law.slot == "ball" and isinstance(before, BallImpact):
+        return _ball(before, vector)
+    if law.slot == "cloth" and isinstance(before, ClothMotion):
+        return _cloth(before, vector)
+    wanted = {"cushion": CushionImpact, "ball": BallImpact, "cloth": ClothMotion}[law.slot].__name__
+    raise FileFormatError(f"{law.slot} law {law.name!r}", f"takes a {wanted}, got a {type(before).__name__}")
 
 
 def _rows(where: str, array: Any, shape: tuple[int, ...], leading: tuple[int, ...] | None = None) -> np.ndarray:

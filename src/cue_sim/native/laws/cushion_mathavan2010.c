@@ -4,13 +4,14 @@
 // e^2 (eqs. 12-17 there). The slate pushes back what the nose presses down, and rubs in proportion.
 //
 // Each step takes both frictions at the middle of the step, or what ends the slip if that is less, so that a contact
-// that sticks does so without chatter.
+// that sticks does so without chatter. Steps are shorter where a slip is about to vanish, since it may turn there.
 #include <math.h>
 
 #include "law.h"
 
-#define STEPS 128  // per estimated impulse
-#define ROUNDS 4   // of the two frictions that act on each other
+#define STEPS 32      // per estimated impulse, at least
+#define SHORTEST .01  // of such a step
+#define ROUNDS 3      // of the two frictions that act on each other
 
 typedef struct {
   double vx, vy, wx, wy, wz;  // w times R: speeds of the surface [m/s]
@@ -67,14 +68,28 @@ static state step(const state* from, double c, double s, double mu_nose, double 
   return to;
 }
 
+// The longest step, up to dp, in which no slip changes by more than half of itself. A slip that the shortest step
+// could end counts as none: a step of any length handles a contact that sticks.
+static double stride(const state* now, double c, double s, double mu_nose, double mu_slate, double dp) {
+  const double slips[2] = {hypot(now->vx + now->wy * s - now->wz * c, -now->vy * s + now->wx),
+                           hypot(now->vx - now->wy, now->vy + now->wx)};
+  const double rates[2] = {3.5 * mu_nose + s, 3.5 * mu_slate * (s + mu_nose) + 1};
+  double longest = dp;
+  for (int k = 0; k < 2; k++) {
+    const double steady = .5 * slips[k] / rates[k];
+    if (steady > SHORTEST * dp) longest = fmin(longest, steady);
+  }
+  return longest;
+}
+
 static void impact(const cue_laws* laws, const double* own, const cue_cushion_impact* in, cue_cushion_impulse* out) {
   (void)laws;
   const double c = in->level, s = in->rise, e = in->restitution, R = in->radius, mu = in->friction, mu_slate = own[0];
   state now = {in->velocity[0], in->approach / c, R * in->spin[0], R * in->spin[1], R * in->spin[2], {0}, {0}};
   const double dp = (1 + e) * now.vy / c / STEPS;
   double total = 0, work = 0;
-  for (int i = 0; i < 20 * STEPS && now.vy > 0; i++) {
-    double part = dp;
+  for (int i = 0; i < 100 * STEPS && now.vy > 0; i++) {
+    double part = stride(&now, c, s, mu, mu_slate, dp);
     state next = step(&now, c, s, mu, mu_slate, part);
     if (next.vy < 0) {
       part *= now.vy / (now.vy - next.vy);
@@ -86,8 +101,8 @@ static void impact(const cue_laws* laws, const double* own, const cue_cushion_im
     now = next;
   }
   double left = e * e * work;
-  for (int i = 0; i < 20 * STEPS && left > 0; i++) {
-    double part = dp;
+  for (int i = 0; i < 100 * STEPS && left > 0; i++) {
+    double part = stride(&now, c, s, mu, mu_slate, dp);
     state next = step(&now, c, s, mu, mu_slate, part);
     const double back = -.5 * c * (now.vy + next.vy) * part;
     if (back >= left) {

@@ -7,7 +7,7 @@
 
 #include "law.h"
 
-#define STEPS 400
+#define STEPS 100
 
 // The tangential impulse against the slip, both over m times the approach. Units: mass 1, approach 1, and the normal
 // spring's frequency 1: it is compressed for pi/2 and let go for e pi/2.
