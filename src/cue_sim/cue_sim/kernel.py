@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -20,9 +20,12 @@ from cue_core.table import TableModel
 from cue_sim.geometry import cushion_index, nose_segments
 from cue_sim.laws import KernelError, Laws
 from cue_sim.laws.library import load
+from cue_sim.structures import BYTE, DOUBLE, INT, LayoutStruct, Options, Record, pointer
 
-LARGEST_STEP = 0.02
-"""Default largest step of the event-aligned loop [s]."""
+LARGEST_STEP = 0.2
+"""Default largest step of the event-aligned loop [s]: motion between events is in closed form, whatever the step."""
+LONGEST_STEP = 1.0
+"""Longest step that a twin may be asked to make [s]."""
 IMPACT_STEP = 2e-6
 """Default step in which an impact happens [s]."""
 MAX_BALLS = 32
@@ -53,60 +56,26 @@ class Event(NamedTuple):
     other: int
 
 
-FAULTS = {-1: "not finite", -2: "energy gain", -3: "escape"}
-"""Names of the kernel's faults."""
+REST, BAD_LAWS = 1, -7
+"""Statuses: every ball rests; the laws were refused."""
+FAULTS = {
+    -1: "not finite",
+    -2: "energy gain",
+    -3: "escape",
+    -4: "too many steps",
+    -5: "too many contacts",
+    -6: "bad start",
+    -7: "bad parameters",
+}
+"""Names of the kernel's faults. A bad start is one faster than 100 m/s or 10^4 rad/s, or farther away than 100 m."""
+_WARNING = -10
 
 
-_INT = ctypes.POINTER(ctypes.c_int32)
-_DOUBLE = ctypes.POINTER(ctypes.c_double)
-_BYTE = ctypes.POINTER(ctypes.c_uint8)
-
-
-class _Layout(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("balls", "segments", "pockets", "geoms")),
-        *((name, _INT) for name in ("body", "qpos", "dof")),
-        ("radius", _DOUBLE),
-        ("mass", _DOUBLE),
-        ("role", _INT),
-        ("segment", _DOUBLE),
-        ("reach", _DOUBLE),
-        ("cushion", _INT),
-        ("pocket", _DOUBLE),
-        ("half_length", ctypes.c_double),
-        ("half_width", ctypes.c_double),
-    ]
-
-
-class _Options(ctypes.Structure):
-    _fields_ = [
-        ("until", ctypes.c_double),
-        ("largest_step", ctypes.c_double),
-        ("impact_step", ctypes.c_double),
-        ("contact_limit", ctypes.c_int32),
-        ("stop_at_rest", ctypes.c_int32),
-        ("check_energy", ctypes.c_int32),
-        ("unused", ctypes.c_int32),
-    ]
-
-
-class _Record(ctypes.Structure):
-    _fields_ = [
-        ("count", ctypes.c_int32),
-        ("next", ctypes.c_int32),
-        ("time", _DOUBLE),
-        ("position", _DOUBLE),
-        ("pocketed", _BYTE),
-        ("event_capacity", ctypes.c_int32),
-        ("events", ctypes.c_int32),
-        ("event", _DOUBLE),
-        ("contacts", ctypes.c_int32),
-        ("steps", ctypes.c_int32),
-    ]
-
-
-def _pointer(array: np.ndarray, kind: Any) -> Any:
-    return array.ctypes.data_as(kind)
+def fault(status: int) -> str | None:
+    """Return the name of a fault, MuJoCo's own warnings included; None = no fault."""
+    if status <= _WARNING:
+        return f"MuJoCo: {mujoco.mjtWarning(_WARNING - status).name.removeprefix('mjWARN_').lower()}"
+    return FAULTS.get(status)
 
 
 @cache
@@ -127,6 +96,8 @@ def library() -> ctypes.CDLL:
     kernel.cue_start.argtypes = [ctypes.c_void_p] * 7
     kernel.cue_advance.restype = ctypes.c_int
     kernel.cue_advance.argtypes = [ctypes.c_void_p] * 7
+    kernel.cue_separate.argtypes = [ctypes.c_void_p] * 3
+    kernel.cue_work.argtypes = [ctypes.c_void_p] * 4
     return kernel
 
 
@@ -178,23 +149,28 @@ class Layout:
         self._pocket = np.array(
             [[*p.position, p.radius, mouth] for p, mouth in zip(table.pockets, mouths, strict=True)]
         ).reshape(-1, 4)
-        self._struct = _Layout(
+        self._stop = np.array([self.stop(i) for i in range(n)])
+        self._line = np.array([[*c.start, *c.end, *c.normal] for c in table.cushions], float)
+        self._struct = LayoutStruct(
             balls=n,
             segments=len(segments),
             pockets=len(self._pocket),
             geoms=model.ngeom,
-            body=_pointer(self.body, _INT),
-            qpos=_pointer(self.qpos, _INT),
-            dof=_pointer(self.dof, _INT),
-            radius=_pointer(self.radius, _DOUBLE),
-            mass=_pointer(self.mass, _DOUBLE),
-            role=_pointer(self._role, _INT),
-            segment=_pointer(self.segments, _DOUBLE),
-            reach=_pointer(self.reach, _DOUBLE),
-            cushion=_pointer(self._cushion, _INT),
-            pocket=_pointer(self._pocket, _DOUBLE),
+            body=pointer(self.body, INT),
+            qpos=pointer(self.qpos, INT),
+            dof=pointer(self.dof, INT),
+            radius=pointer(self.radius, DOUBLE),
+            mass=pointer(self.mass, DOUBLE),
+            role=pointer(self._role, INT),
+            segment=pointer(self.segments, DOUBLE),
+            reach=pointer(self.reach, DOUBLE),
+            cushion=pointer(self._cushion, INT),
+            pocket=pointer(self._pocket, DOUBLE),
             half_length=table.length / 2,
             half_width=table.width / 2,
+            stop=pointer(self._stop, DOUBLE),
+            line=pointer(self._line, DOUBLE),
+            lines=len(self._line),
         )
         self.address = ctypes.addressof(self._struct)
 
@@ -283,6 +259,7 @@ def advance(
     contact_limit: int = 0,
     stop_at_rest: bool = False,
     check_energy: bool = False,
+    step_limit: int = 0,
     times: np.ndarray = _NO_TIMES,
     position_out: np.ndarray | None = None,
     pocketed_out: np.ndarray | None = None,
@@ -290,8 +267,9 @@ def advance(
 ) -> Outcome:
     """Step the model until ``data.time`` is ``until``; the interpreter lock is free meanwhile.
 
-    Contacts other than ball-ball and ball-nose are left to MuJoCo. ``model`` must not be used by another thread: its
-    time step changes from step to step.
+    Contacts other than ball-ball and ball-nose are left to MuJoCo, and so are the balls' orientations, which nothing
+    depends on: they are right to the first order in the step. ``model`` must not be used by another thread: its time
+    step changes from step to step.
 
     Args:
         model: compiled from :func:`cue_sim.model.build_spec`, possibly with more bodies.
@@ -305,6 +283,7 @@ def advance(
         contact_limit: stop when this many ball-ball and cushion contacts have begun; 0 = never.
         stop_at_rest: stop as soon as all balls rest.
         check_energy: fault when the balls gain energy; not where a cue strikes.
+        step_limit: fault after so many steps; 0 = never.
         times: (T,) absolute sample times [s], increasing.
         position_out: (T, n, 2) samples [m].
         pocketed_out: (T, n) uint8.
@@ -315,13 +294,13 @@ def advance(
     """
     values = laws.array() if isinstance(laws, Laws) else laws
     events = np.empty((event_capacity, 4))
-    options = _Options(until, largest_step, impact_step, contact_limit, stop_at_rest, check_energy, 0)
-    record = _Record(event_capacity=event_capacity, event=_pointer(events, _DOUBLE))
+    options = Options(until, largest_step, impact_step, contact_limit, stop_at_rest, check_energy, step_limit)
+    record = Record(event_capacity=event_capacity, event=pointer(events, DOUBLE))
     if len(times) and position_out is not None and pocketed_out is not None:
         record.count = len(times)
-        record.time = _pointer(times, _DOUBLE)
-        record.position = _pointer(position_out, _DOUBLE)
-        record.pocketed = _pointer(pocketed_out, _BYTE)
+        record.time = pointer(times, DOUBLE)
+        record.position = pointer(position_out, DOUBLE)
+        record.pocketed = pointer(pocketed_out, BYTE)
     status = library().cue_advance(
         layout.address,
         model._address,
@@ -336,4 +315,12 @@ def advance(
         Event(t, EventKind(int(k)), ids[int(a)], ids[int(b)] if k == EventKind.BALL_BALL else int(b))
         for t, k, a, b in events[: record.events].tolist()
     ]
-    return Outcome(status, FAULTS.get(status), happened, record.steps, record.next)
+    return Outcome(status, fault(status), happened, record.steps, record.next)
+
+
+def work(layout: Layout, model: mujoco.MjModel, data: mujoco.MjData, batch: int) -> int:
+    """Take and do jobs of a batch (address of a :class:`cue_sim.structures.Batch`) until none is left; return how many.
+
+    Any number of threads may do so, each with a model and a state of its own.
+    """
+    return int(library().cue_work(layout.address, model._address, data._address, batch))

@@ -17,7 +17,7 @@ from cue_core.shot_log import read_lines
 from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.export import save_portable, save_twin
-from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP
+from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP
 from cue_sim.predict import Prediction, predict
 from cue_sim.twin import Twin
 
@@ -43,7 +43,7 @@ class TwinConfig:
 
     run_dir: str = setting("", "folder of the session; empty = keep nothing")
     seed: int = setting(0, "of the posterior draws", "1", 0, 2**31 - 1)
-    largest_step: float = setting(LARGEST_STEP, "largest step between impacts", "s", 1e-4, 0.05)
+    largest_step: float = setting(LARGEST_STEP, "largest step between impacts", "s", 1e-4, LONGEST_STEP)
     impact_step: float = setting(IMPACT_STEP, "step in which an impact happens", "s", 1e-7, 1e-4)
     ghosts: int = setting(16, "posterior draws for the markers of a shot in progress", "1", 2, 1000)
 

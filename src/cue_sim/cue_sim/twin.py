@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import copy
-import os
 import queue
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,78 +22,24 @@ from cue_core.errors import FileFormatError
 from cue_core.parameters import nominal_values
 from cue_core.table import TableModel
 from cue_sim import kernel
-from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, Event, EventKind, Laws, Layout
+from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP, Layout
 from cue_sim.model import build_spec
-from cue_sim.overlap import separate
+from cue_sim.path import Start, Trajectory
+from cue_sim.rollouts import LawRows, Request, Rollouts, Steps, cores, roll_out
 
 HORIZON = 20.0
 """Longest simulated shot [s]; on any cloth within the parameters' bounds balls rest sooner."""
 
-
-@dataclass(frozen=True)
-class Start:
-    """Balls at time zero, in the twin's ball order and the table frame.
-
-    Attributes:
-        positions: (n, 2) centres [m].
-        velocities: (n, 2) [m/s].
-        spins: (n, 3) angular velocities about the table's axes [rad/s].
-        in_play: (n,) bool; other balls do not take part.
-    """
-
-    positions: np.ndarray
-    velocities: np.ndarray
-    spins: np.ndarray
-    in_play: np.ndarray
-
-    @classmethod
-    def at_rest(cls, positions: np.ndarray, in_play: np.ndarray | None = None) -> Start:
-        """Return resting balls at (n, 2) positions [m]."""
-        n = len(positions)
-        playing = np.ones(n, bool) if in_play is None else np.array(in_play, bool)
-        return cls(np.array(positions, float), np.zeros((n, 2)), np.zeros((n, 3)), playing)
+__all__ = ["HORIZON", "Start", "StepClock", "Trajectory", "Twin"]
 
 
 @dataclass(frozen=True)
-class Trajectory:
-    """What the balls did, in the twin's ball order and the table frame.
+class StepClock:
+    """Where the time of simulations went [s]: in total, and inside their MuJoCo steps; and how many steps they made."""
 
-    Attributes:
-        times: (T,) after the start [s].
-        positions: (T, n, 2) [m]; a pocketed ball stays at its pocket's centre, one not in play at its start; NaN after
-            the contact at which the simulation was told to stop.
-        pocketed: (T, n) bool; true too for balls that were not in play.
-        rest_positions: (n, 2) at the end [m]; at the stop for a simulation that was told to.
-        rest_pocketed: (n,) bool at the end.
-        rest_time: when the last ball stopped travelling [s]; NaN = not within the horizon, or stopped before.
-        events: in order of time.
-        fault: None, or why the simulation cannot be trusted: "not finite", "energy gain", "escape".
-        stop_time: when the simulation ended [s].
-        steps: MuJoCo steps made.
-    """
-
-    times: np.ndarray
-    positions: np.ndarray
-    pocketed: np.ndarray
-    rest_positions: np.ndarray
-    rest_pocketed: np.ndarray
-    rest_time: float
-    events: tuple[Event, ...]
-    fault: str | None
-    stop_time: float
+    total: float
+    mujoco: float
     steps: int
-
-    def contacts(self, kind: EventKind) -> int:
-        """Return how many events of a kind there were."""
-        return sum(event.kind == kind for event in self.events)
-
-
-class _Worker:
-    """A model and a state of its own, for one thread at a time: the time step lives in the model."""
-
-    def __init__(self, model: mujoco.MjModel) -> None:
-        self.model = copy.copy(model)
-        self.data = mujoco.MjData(self.model)
 
 
 class Twin:
@@ -134,9 +80,9 @@ class Twin:
             KernelError: the native kernel is not built.
         """
         kernel.library()
-        if not 0 < impact_step < largest_step <= 0.05:
+        if not 0 < impact_step < largest_step <= LONGEST_STEP:
             raise FileFormatError(
-                "twin", f"needs 0 < impact_step < largest_step <= 0.05 s, got {impact_step}, {largest_step}"
+                "twin", f"needs 0 < impact_step < largest_step <= {LONGEST_STEP} s, got {impact_step}, {largest_step}"
             )
         self.table = table
         self.ball_ids = tuple(int(b) for b in ball_ids)
@@ -147,7 +93,7 @@ class Twin:
         self.extras = dict(extras or {})
         self.model = build_spec(table, self.ball_ids, radii=radii, masses=masses, visual=False).compile()
         self.layout = Layout.of(self.model, table, self.ball_ids)
-        self._workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._workers: queue.SimpleQueue[tuple[mujoco.MjModel, mujoco.MjData]] = queue.SimpleQueue()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by what it was made from (process pools)."""
@@ -162,11 +108,13 @@ class Twin:
         )
 
     @contextmanager
-    def _worker(self) -> Iterator[_Worker]:
+    def _worker(self) -> Iterator[tuple[mujoco.MjModel, mujoco.MjData]]:
+        """Lend a model and a state to one thread: the time step lives in the model."""
         try:
             worker = self._workers.get_nowait()
         except queue.Empty:
-            worker = _Worker(self.model)
+            model = copy.copy(self.model)
+            worker = model, mujoco.MjData(model)
         try:
             yield worker
         finally:
@@ -204,9 +152,12 @@ class Twin:
 
         Raises:
             FileFormatError: a shape does not fit, or the times do not increase.
-            OutOfRangeError: a cloth on which nothing comes to rest.
+            OutOfRangeError: parameters without a meaning, such as a cloth on which nothing comes to rest.
         """
-        return self._run(start, self._laws(parameters), _checked_times(times), until_contact or 0, horizon)
+        values = nominal_values() if parameters is None else np.asarray(parameters, float)
+        limit = until_contact or 0
+        laws = LawRows.of(values[None], self.extras, strict=True)
+        return self._roll_out([start], laws, [_checked_times(times)], [limit], horizon).trajectories[0]
 
     def simulate_batch(
         self,
@@ -216,8 +167,12 @@ class Twin:
         until_contact: int | Sequence[int | None] | None = None,
         horizon: float = HORIZON,
         threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        cancelled: Callable[[], bool] | threading.Event | None = None,
     ) -> list[Trajectory]:
         """Play many shots, the same bits for any number of threads.
+
+        A bad sample, be it the parameters, the start or what becomes of them, carries a fault; the others go on.
 
         Args:
             starts: B starts.
@@ -225,100 +180,64 @@ class Twin:
             times: (T,) for all, or B arrays.
             until_contact: for all, or B values; see :meth:`simulate`.
             horizon: [s].
-            threads: None = one per CPU core.
+            threads: None = one per core that this process may use.
+            progress: told (done, total), in the calling thread, about every hundredth of a second and at the end.
+            cancelled: looked at as often; when it says yes, or is set, the batch ends within a few steps.
 
         Raises:
             FileFormatError: counts or shapes do not fit.
+            OutOfRangeError: one vector for all that has no meaning.
+            RolloutsCancelledError: ``cancelled`` said so; nothing is returned.
         """
         count = len(starts)
         parameters = np.asarray(parameters, float)
-        vectors = [parameters] * count if parameters.ndim == 1 else list(parameters)
+        laws = self._law_rows(parameters, count)
         nested = len(times) > 0 and np.ndim(times[0]) == 1
-        sampled: list[Any] = list(times) if nested else [times] * count
+        sampled = [_checked_times(t) for t in times] if nested else [_checked_times(times)] * count  # type: ignore[arg-type]
         limits: list[Any] = [until_contact] * count if np.ndim(until_contact) == 0 else list(until_contact)  # type: ignore[arg-type]
-        if not len(vectors) == len(sampled) == len(limits) == count:
+        if not len(laws.values) == len(sampled) == len(limits) == count:
             raise FileFormatError(
                 "batch",
-                f"has {count} starts, {len(vectors)} parameter vectors, {len(sampled)} times, {len(limits)} limits",
+                f"has {count} starts, {len(laws.values)} parameter vectors, {len(sampled)} times, {len(limits)} limits",
             )
-        jobs: list[tuple[Start, np.ndarray, np.ndarray, int, float]] = [
-            (start, self._laws(vector), _checked_times(t), limit or 0, horizon)
-            for start, vector, t, limit in zip(starts, vectors, sampled, limits, strict=True)
-        ]
-        workers = min(threads or os.cpu_count() or 1, max(count, 1))
-        if workers == 1:
-            return [self._run(*job) for job in jobs]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(lambda job: self._run(*job), jobs))
+        asked = cancelled.is_set if isinstance(cancelled, threading.Event) else cancelled
+        limits = [limit or 0 for limit in limits]
+        return self._roll_out(starts, laws, sampled, limits, horizon, threads, progress, asked).trajectories
 
-    def _laws(self, parameters: np.ndarray | None) -> np.ndarray:
-        values = nominal_values() if parameters is None else parameters
-        return Laws.from_parameters(values, **self.extras).array()
+    def clock_steps(self, starts: Sequence[Start], parameters: np.ndarray) -> StepClock:
+        """Return what shots cost in all on one thread, and what their own ``mj_step`` calls alone cost.
 
-    def _run(self, start: Start, laws: np.ndarray, times: np.ndarray, limit: int, horizon: float) -> Trajectory:
-        n = len(self.ball_ids)
-        position, velocity, spin = (
-            np.ascontiguousarray(a, float) for a in (start.positions, start.velocities, start.spins)
+        Each call of ``mj_step1`` and ``mj_step2`` is timed where it is made: the same states, contacts and step sizes.
+        """
+        laws = self._law_rows(np.asarray(parameters, float), len(starts))
+        began = time.perf_counter()
+        done = self._roll_out(starts, laws, [_checked_times(())] * len(starts), [0] * len(starts), clock=True)
+        total = time.perf_counter() - began
+        return StepClock(total, done.mujoco_seconds, sum(path.steps for path in done.trajectories))
+
+    def _law_rows(self, parameters: np.ndarray, count: int) -> LawRows:
+        if parameters.ndim != 1:
+            return LawRows.of(parameters, self.extras, strict=False)
+        one = LawRows.of(parameters[None], self.extras, strict=True)
+        return LawRows(
+            np.tile(one.values, (count, 1)), {job: text for job in range(count) for text in one.faults.values()}
         )
-        in_play = np.ascontiguousarray(start.in_play, np.int32)
-        if position.shape != (n, 2) or velocity.shape != (n, 2) or spin.shape != (n, 3) or in_play.shape != (n,):
-            raise FileFormatError(
-                "start", f"does not fit {n} balls: positions {position.shape}, velocities {velocity.shape}"
-            )
-        playing = in_play.astype(bool)
-        count = len(times)
-        sampled = np.full((count, n, 2), np.nan)
-        pocketed = np.zeros((count, n), np.uint8)
-        finite = all(np.isfinite(a[playing]).all() for a in (position, velocity, spin)) and np.isfinite(laws).all()
-        if not finite:
-            nowhere = np.full((n, 2), np.nan)
-            return Trajectory(
-                times, sampled, pocketed.astype(bool), nowhere, ~playing, np.nan, (), "not finite", 0.0, 0
-            )
-        position = separate(self.layout, position, playing)
-        with self._worker() as worker:
-            kernel.start(worker.model, worker.data, self.layout, position, velocity, spin, in_play)
-            outcome = kernel.advance(
-                worker.model,
-                worker.data,
-                self.layout,
-                laws,
-                in_play,
-                horizon,
-                self.largest_step,
-                self.impact_step,
-                contact_limit=limit,
-                stop_at_rest=True,
-                check_energy=True,
-                times=times,
-                position_out=sampled,
-                pocketed_out=pocketed,
-            )
-            stop = float(worker.data.time)
-            rest = self.layout.positions(worker.data)
-        if outcome.status == 1:
-            sampled[outcome.sampled :] = rest
-            pocketed[outcome.sampled :] = in_play == 0
-        gone = pocketed.astype(bool)
-        sampled[:, ~playing] = position[~playing]
-        rest[~playing] = position[~playing]
-        for event in outcome.events:
-            if event.kind == EventKind.POCKET:
-                ball = self.ball_ids.index(event.ball)
-                sampled[gone[:, ball], ball] = rest[ball] = self.layout.pocket_positions[event.other]
-        rest_time = stop if outcome.status == 1 else np.nan
-        return Trajectory(
-            times,
-            sampled,
-            gone,
-            rest,
-            in_play == 0,
-            rest_time,
-            tuple(outcome.events),
-            outcome.fault,
-            stop,
-            outcome.steps,
-        )
+
+    def _roll_out(
+        self,
+        starts: Sequence[Start],
+        laws: LawRows,
+        times: Sequence[np.ndarray],
+        limits: Sequence[int],
+        horizon: float = HORIZON,
+        threads: int | None = 1,
+        progress: Callable[[int, int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        clock: bool = False,
+    ) -> Rollouts:
+        request = Request(starts, laws, times, limits, horizon)
+        steps = Steps(self.largest_step, self.impact_step)
+        return roll_out(request, self.layout, self._worker, steps, threads or cores(), progress, cancelled, clock)
 
 
 def _remake(

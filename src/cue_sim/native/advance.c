@@ -1,6 +1,7 @@
 // The event-aligned loop around MuJoCo's step.
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "cue_kernel.h"
 
@@ -8,93 +9,14 @@
 #define PATIENCE 60
 // Share of the energy that one step may seem to add: what the solver leaves in a cluster of contacts.
 #define ENERGY_TOLERANCE 1e-6
+// Longest step [s] while balls press or graze: their contact is then resolved to the first order only ...
+#define LEANING_STEP 1e-2
+// ... and while a ball is over a drop, where its way is looked at on straight paths.
+#define OVER_DROP_STEP 2e-2
 
 int cue_abi(void) { return CUE_ABI; }
 int cue_mujoco_version_built(void) { return mjVERSION_HEADER; }
 int cue_mujoco_version_loaded(void) { return mj_version(); }
-
-static void read_ball(const cue_layout* layout, const mjData* d, int i, cue_ball* ball) {
-  const mjtNum *q = d->qpos + layout->qpos[i], *v = d->qvel + layout->dof[i];
-  ball->x = q[0];
-  ball->y = q[1];
-  ball->vx = v[0];
-  ball->vy = v[1];
-  if (v[2] == 0 && v[3] == 0 && v[4] == 0) {
-    ball->wx = ball->wy = ball->wz = 0;
-    return;
-  }
-  mjtNum w[3];
-  mju_rotVecQuat(w, v + 2, q + 2);
-  ball->wx = w[0];
-  ball->wy = w[1];
-  ball->wz = w[2];
-}
-
-static void write_spin(const cue_layout* layout, mjData* d, int i, const double* spin) {
-  mjtNum inverse[4];
-  mju_negQuat(inverse, d->qpos + layout->qpos[i] + 2);
-  mju_rotVecQuat(d->qvel + layout->dof[i] + 2, spin, inverse);
-}
-
-static int at_rest(const cue_ball* ball) {
-  return ball->vx == 0 && ball->vy == 0 && ball->wx == 0 && ball->wy == 0;
-}
-
-// Stops a touched ball that has stopped travelling: the rest of its roll, which the cloth would undo within a fraction
-// of a millimetre, and the rounding that a solver leaves. The cloth law itself reaches zero exactly.
-static void settle(const cue_layout* layout, mjData* d, int i) {
-  mjtNum* v = d->qvel + layout->dof[i];
-  cue_ball ball;
-  read_ball(layout, d, i, &ball);
-  if (hypot(ball.vx, ball.vy) > 1e-7 || layout->radius[i] * hypot(ball.wx, ball.wy) > CUE_SLOW_APPROACH) return;
-  const double upright[3] = {0, 0, ball.wz};
-  v[0] = v[1] = 0;
-  if (ball.wz == 0) {
-    v[2] = v[3] = v[4] = 0;
-  } else {
-    write_spin(layout, d, i, upright);
-  }
-}
-
-// Takes a ball out of play: parked beside the table, still.
-static void park(const cue_layout* layout, mjData* d, int i) {
-  mjtNum* q = d->qpos + layout->qpos[i];
-  q[0] = 4 * layout->half_length + 6 * layout->radius[i] * i;
-  q[1] = -4 * layout->half_length;
-  mju_zero(d->qvel + layout->dof[i], 5);
-  mju_zero(d->qfrc_applied + layout->dof[i], 5);
-  mju_zero(d->qacc_warmstart + layout->dof[i], 5);
-}
-
-void cue_start(const cue_layout* layout, const mjModel* m, mjData* d, const double* position, const double* velocity,
-               const double* spin, const int32_t* in_play) {
-  mj_resetData(m, d);
-  for (int i = 0; i < layout->balls; i++) {
-    if (!in_play[i]) {
-      park(layout, d, i);
-      continue;
-    }
-    mjtNum *q = d->qpos + layout->qpos[i], *v = d->qvel + layout->dof[i];
-    q[0] = position[2 * i];
-    q[1] = position[2 * i + 1];
-    v[0] = velocity[2 * i];
-    v[1] = velocity[2 * i + 1];
-    write_spin(layout, d, i, spin + 3 * i);
-  }
-}
-
-static double energy(const cue_layout* layout, const cue_laws* laws, const cue_ball* balls, const int32_t* in_play) {
-  double sum = 0;
-  for (int i = 0; i < layout->balls; i++) {
-    if (!in_play[i]) continue;
-    const cue_ball* b = balls + i;
-    const double R = layout->radius[i];
-    sum += layout->mass[i] * (.5 * (b->vx * b->vx + b->vy * b->vy) +
-                              .2 * R * R * (b->wx * b->wx + b->wy * b->wy + b->wz * b->wz) -
-                              laws->gravity * (laws->tilt_x * b->x + laws->tilt_y * b->y));
-  }
-  return sum;
-}
 
 static void add_event(cue_record* record, double time, int kind, int ball, int other) {
   if (kind == CUE_BALL_BALL || kind == CUE_CUSHION) record->contacts++;
@@ -106,9 +28,9 @@ static void add_event(cue_record* record, double time, int kind, int ball, int o
   row[3] = other;
 }
 
-// Writes the samples due up to `now`. `from`: the balls at `start`; those flagged `free` follow the cloth law.
-static void sample(const cue_layout* layout, const cue_laws* laws, const cue_ball* from, const cue_ball* to,
-                   const uint8_t* is_free, const int32_t* in_play, double start, double now, cue_record* record) {
+// Writes the samples due up to `now`; those flagged `free` follow their path from `start`. A ball out of play is at home.
+static void sample(const cue_layout* layout, cue_path* paths, const cue_ball* to, const uint8_t* is_free,
+                   const int32_t* in_play, double start, double now, cue_record* record) {
   const int n = layout->balls;
   while (record->next < record->count && record->time[record->next] <= now) {
     const double t = record->time[record->next] - start;
@@ -116,14 +38,18 @@ static void sample(const cue_layout* layout, const cue_laws* laws, const cue_bal
     uint8_t* gone = record->pocketed + (size_t)n * record->next;
     for (int i = 0; i < n; i++) {
       gone[i] = !in_play[i];
-      cue_ball ball = from[i];
+      if (gone[i] && record->home) {
+        memcpy(out + 2 * i, record->home + 2 * i, 2 * sizeof *out);
+        continue;
+      }
+      cue_ball ball = paths[i].node[0];
       if (now > start && in_play[i]) {
-        if (is_free[i]) {
-          cue_cloth(&ball, layout->radius[i], laws, t);
-        } else {
+        if (!is_free[i]) {
           const double part = t / (now - start);
           ball.x += part * (to[i].x - ball.x);
           ball.y += part * (to[i].y - ball.y);
+        } else if (!cue_at_rest(&ball) || !cue_at_rest(to + i)) {
+          cue_path_at(paths + i, t, &ball);
         }
       }
       out[2 * i] = ball.x;
@@ -141,16 +67,47 @@ static void mark_touched(const cue_touch* touches, const uint8_t* active, int co
   }
 }
 
-// Writes the generalised force that takes a ball's velocity from `before` to `after` in a step of h.
-static void apply_cloth(const cue_layout* layout, mjData* d, int i, const cue_ball* before, const cue_ball* after,
-                        double h) {
-  mjtNum* force = d->qfrc_applied + layout->dof[i];
-  const double mass = layout->mass[i], R = layout->radius[i], inertia = .4 * mass * R * R;
-  const mjtNum torque[3] = {inertia * (after->wx - before->wx) / h, inertia * (after->wy - before->wy) / h,
-                            inertia * (after->wz - before->wz) / h};
-  force[0] = mass * (after->vx - before->vx) / h;
-  force[1] = mass * (after->vy - before->vy) / h;
-  mju_mulMatTVec3(force + 2, d->xmat + 9 * layout->body[i], torque);
+// Finds when the last moving ball comes to rest, if all do within h; else INFINITY.
+static double all_rest(cue_path* paths, const uint8_t* moves, int n, double h) {
+  cue_ball ball;
+  for (int i = 0; i < n; i++) {
+    if (!moves[i]) continue;
+    cue_path_at(paths + i, h, &ball);
+    if (!cue_at_rest(&ball)) return INFINITY;
+  }
+  double latest = 0;
+  for (int i = 0; i < n; i++) {
+    if (!moves[i]) continue;
+    cue_path_at(paths + i, latest, &ball);
+    if (cue_at_rest(&ball)) continue;
+    double low = latest, high = h;
+    while (high - low > 1e-12 * (1 + high)) {
+      const double middle = .5 * (low + high);
+      cue_path_at(paths + i, middle, &ball);
+      if (cue_at_rest(&ball)) {
+        high = middle;
+      } else {
+        low = middle;
+      }
+    }
+    latest = high;
+  }
+  return latest;
+}
+
+static int warnings(const mjData* d, int* count) {
+  int changed = -1;
+  for (int w = 0; w < mjNWARNING; w++) {
+    if (d->warning[w].number != count[w] && changed < 0) changed = w;
+    count[w] = d->warning[w].number;
+  }
+  return changed;
+}
+
+static double clock_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
 // Finds the impulses of the contacts that act now, fastest first. A cluster's contacts join the one that strikes it;
@@ -196,55 +153,93 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   const int n = layout->balls;
   const mjtNum usual_step = m->opt.timestep;
   cue_ball before[CUE_MAX_BALLS], after[CUE_MAX_BALLS], end[CUE_MAX_BALLS];
-  uint8_t is_free[CUE_MAX_BALLS], active[CUE_MAX_TOUCHES];
+  cue_path paths[CUE_MAX_BALLS];
+  uint8_t is_free[CUE_MAX_BALLS], moves[CUE_MAX_BALLS], active[CUE_MAX_TOUCHES];
   cue_touch touches[CUE_MAX_TOUCHES];
   double impulses[3 * CUE_MAX_TOUCHES];
   // how long each ball has been over a drop; kept with the state, for the next call
   double forgotten[CUE_MAX_BALLS] = {0}, *over = m->nuserdata >= n ? d->userdata : forgotten;
-  int status = CUE_REACHED, patience = 0;
+  int status = CUE_REACHED, patience = 0, warned[mjNWARNING];
+  const int first_step = record->steps;
   memset(is_free, 1, sizeof is_free);
   memset(before, 0, sizeof before);
-  for (int i = 0; i < n; i++) read_ball(layout, d, i, before + i);
+  warnings(d, warned);
+  for (int i = 0; i < n; i++) cue_read_ball(layout, d, i, before + i);
   const int steep = hypot(laws->tilt_x, laws->tilt_y) > laws->rolling_friction;
-  double had = energy(layout, laws, before, in_play);
+  double had = cue_energy(layout, laws, before, in_play);
   if (!isfinite(had)) return CUE_NOT_FINITE;
   const double had_at_start = had;
-  double mass = 0;
+  double lowest = had, mass = 0;
   for (int i = 0; i < n; i++) mass += layout->mass[i];
-  sample(layout, laws, before, before, is_free, in_play, d->time, d->time, record);
+  const double spacing = cue_path_spacing(laws, options->largest_step);
+  for (int i = 0; i < n; i++) cue_path_begin(paths + i, before + i, layout->radius[i], laws, spacing);
+  sample(layout, paths, before, is_free, in_play, d->time, d->time, record);
 
   while (1) {
     const double left = options->until - d->time;
     if (left <= 1e-10) break;
+    if (options->cancel && *options->cancel) {
+      status = CUE_CANCELLED;
+      break;
+    }
+    if (options->step_limit > 0 && record->steps - first_step >= options->step_limit) {
+      status = CUE_TOO_MANY_STEPS;
+      break;
+    }
     int still = 1;
-    for (int i = 0; i < n && still; i++) {
+    for (int i = 0; i < n; i++) {
       // on a bed too steep for its cloth a ball rests only where it leans on something
-      still = !in_play[i] || (at_rest(before + i) && (!steep || !is_free[i]));
+      const int resting = cue_at_rest(before + i);
+      still &= !in_play[i] || (resting && (!steep || !is_free[i]));
+      moves[i] = in_play[i] && (!resting || steep);
+      cue_path_begin(paths + i, before + i, layout->radius[i], laws, spacing);
     }
     if (still && options->stop_at_rest) {
       status = CUE_REST;
       break;
     }
 
-    // the step ends where the next impact begins, approached in two or three moves
-    const double largest = fmin(options->largest_step, left);
-    const double meeting = cue_next_meeting(layout, before, in_play, over, 2 * largest);
-    double h = largest;
-    if (meeting <= 0) {
-      h = patience < PATIENCE ? fmin(options->impact_step, left) : fmin(1e-4, left);
-    } else if (meeting < 1.5 * largest) {
-      h = fmin(largest, meeting < 1e-3 ? meeting : .8 * meeting);
-      h = fmin(fmax(h, 1e-8), left);
+    // the step ends exactly where the next impact begins, or where the last ball stops
+    double h = fmin(options->largest_step, left);
+    for (int i = 0; i < n; i++) {
+      if (!moves[i] || over[i] == 0) continue;
+      h = fmin(h, OVER_DROP_STEP);
+      const double edge = cue_pocket_meeting(layout, i, before + i, over[i], h);
+      h = fmin(h, edge < 1e-3 ? edge : .8 * edge);
     }
+    const cue_meeting meeting = cue_next_meeting(layout, paths, moves, in_play, over, h);
+    h = meeting.time;
+    const int now = meeting.met && meeting.time <= 0;
+    if (now) {
+      h = patience < PATIENCE ? options->impact_step : 1e-4;
+    } else if (meeting.leaning) {
+      h = fmin(h, LEANING_STEP);
+    } else if (!meeting.met && options->stop_at_rest && !steep) {
+      h = fmin(h, all_rest(paths, moves, n, h));
+    }
+    h = fmin(fmax(h, 1e-8), left);
     m->opt.timestep = h;
+    double began = options->clock ? clock_now() : 0;
     mj_step1(m, d);
+    if (options->clock) record->seconds += clock_now() - began;
 
-    const int count = cue_find_touches(layout, d, in_play, touches, CUE_MAX_TOUCHES);
-    int impacts = 0;
+    const int count = d->ncon > 0 ? cue_find_touches(layout, d, in_play, touches, CUE_MAX_TOUCHES) : 0;
+    if (count == CUE_MAX_TOUCHES) {
+      status = CUE_TOO_MANY_CONTACTS;
+      break;
+    }
+    int impacts = 0, leaning = 0;
     cue_choose_touches(touches, count, active);
-    for (int c = 0; c < count; c++) impacts |= active[c] && touches[c].approach > CUE_SLOW_APPROACH;
-    if (impacts) m->opt.timestep = h = fmin(options->impact_step, left);
-    patience = impacts || meeting <= 0 ? patience + 1 : 0;
+    for (int c = 0; c < count; c++) {
+      impacts |= active[c] && touches[c].approach > CUE_SLOW_APPROACH;
+      leaning |= touches[c].approach > -CUE_SLOW_APPROACH && (moves[touches[c].a] || (touches[c].b >= 0 && moves[touches[c].b]));
+    }
+    if (impacts) {
+      m->opt.timestep = h = fmin(options->impact_step, left);
+    } else if (leaning && h > LEANING_STEP) {
+      m->opt.timestep = h = LEANING_STEP;
+    }
+    patience = impacts || now ? patience + 1 : 0;
 
     // an impact is over before the cloth acts; elsewhere, and in slow contact, it acts
     const int instant = impacts && patience <= PATIENCE;
@@ -255,15 +250,15 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
       mark_touched(touches, active, count, is_free);
     }
     for (int i = 0; i < n; i++) {
-      if (in_play[i] && is_free[i]) cue_cloth(end + i, layout->radius[i], laws, h);
+      if (in_play[i] && is_free[i] && (moves[i] || before[i].wz != 0)) cue_path_at(paths + i, h, end + i);
     }
-    if (!instant) {
+    if (!instant && count > 0) {
       cue_press_impulse(layout, d, end, touches, count, impulses);
       for (int c = 0; c < count; c++) active[c] = mju_norm3(impulses + 3 * c) > 0;
       mark_touched(touches, active, count, is_free);
     }
-    cue_write_targets(layout, d, before, end, touches, active, impulses, count, h);
-    for (int i = 0; i < n; i++) apply_cloth(layout, d, i, before + i, end + i, h);
+    if (count > 0) cue_write_targets(layout, d, before, end, touches, active, impulses, count, h);
+    for (int i = 0; i < n; i++) cue_push_ball(layout, d, i, before + i, end + i, h);
 
     const double start = d->time;
     for (int c = 0; c < count; c++) {
@@ -278,55 +273,59 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
       if (is_free[i] || cue_hop(layout, laws, touches, active, impulses, count, i) <= laws->hop_height) continue;
       add_event(record, start, CUE_AIRBORNE, i, 0);
     }
+    began = options->clock ? clock_now() : 0;
     mj_step2(m, d);
+    if (options->clock) record->seconds += clock_now() - began;
     record->steps++;
 
     for (int i = 0; i < n; i++) {
-      mjtNum *q = d->qpos + layout->qpos[i], *v = d->qvel + layout->dof[i];
+      const mjtNum* v = d->qvel + layout->dof[i];
+      // where nothing but the cloth acted, its closed form is the answer; MuJoCo's differs by its step's error, or by
+      // the push of something else (a cue), which then counts
+      is_free[i] &= fabs(v[0] - end[i].vx) + fabs(v[1] - end[i].vy) < 1e-9;
       if (in_play[i] && is_free[i]) {
-        // where nothing but the cloth acted, its closed form is the answer; MuJoCo's differs by its step's error, or
-        // by the push of something else (a cue), which then counts
-        const double change = fabs(v[0] - end[i].vx) + fabs(v[1] - end[i].vy);
-        if (change < 1e-9) {
-          q[0] = end[i].x;
-          q[1] = end[i].y;
-          v[0] = end[i].vx;
-          v[1] = end[i].vy;
-          const double spin[3] = {end[i].wx, end[i].wy, end[i].wz};
-          write_spin(layout, d, i, spin);
-        } else {
-          is_free[i] = 0;
-        }
+        cue_write_ball(layout, d, i, end + i);
+        after[i] = end[i];
+      } else {
+        if (in_play[i]) cue_settle(layout, d, i);
+        cue_read_ball(layout, d, i, after + i);
       }
-      if (in_play[i] && !is_free[i]) settle(layout, d, i);
-      read_ball(layout, d, i, after + i);
     }
-    sample(layout, laws, before, after, is_free, in_play, start, d->time, record);
+    sample(layout, paths, after, is_free, in_play, start, d->time, record);
 
-    const double has = energy(layout, laws, after, in_play);
+    const double has = cue_energy(layout, laws, after, in_play);
     if (!isfinite(has)) {
       status = CUE_NOT_FINITE;
       break;
     }
-    // a leaning ball's work against the slope is exact only to the second order in h
-    const double fall = laws->gravity * hypot(laws->tilt_x, laws->tilt_y) * h;
-    if (options->check_energy && has > had + ENERGY_TOLERANCE * (fabs(had) + fabs(had_at_start)) + mass * fall * fall) {
+    if (had_at_start > 0) record->energy_gain = fmax(record->energy_gain, (has - lowest) / had_at_start);
+    lowest = fmin(lowest, has);
+    // a ball's work against the slope is exact only to the second order in the pieces of its path
+    const double fall = laws->gravity * hypot(laws->tilt_x, laws->tilt_y);
+    const double slack = mass * fall * fall * h * fmin(h, fmax(LEANING_STEP, isfinite(spacing) ? spacing : 0));
+    if (options->check_energy && has > had + ENERGY_TOLERANCE * (fabs(had) + fabs(had_at_start)) + slack) {
       status = CUE_ENERGY_GAIN;
       break;
     }
     had = has;
+    const int warning = warnings(d, warned);
+    if (warning >= 0) {
+      status = CUE_WARNING - warning;
+      break;
+    }
 
     int escaped = 0;
     for (int i = 0; i < n; i++) {
-      if (in_play[i] && (!at_rest(after + i) || over[i] > 0)) {
+      if (in_play[i] && (!cue_at_rest(after + i) || over[i] > 0)) {
         const int hole = cue_pocket_of(layout, i, after + i, h, over + i);
         if (hole >= 0) {
           add_event(record, d->time, CUE_POCKET, i, hole);
           in_play[i] = 0;
           over[i] = 0;
-          park(layout, d, i);
-          read_ball(layout, d, i, after + i);
-          had = energy(layout, laws, after, in_play);
+          if (record->home) memcpy(record->home + 2 * i, layout->pocket + 4 * hole, 2 * sizeof(double));
+          cue_park(layout, d, i);
+          cue_read_ball(layout, d, i, after + i);
+          had = lowest = cue_energy(layout, laws, after, in_play);
         } else if (hole == -2) {
           escaped = 1;
         }

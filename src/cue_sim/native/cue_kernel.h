@@ -12,7 +12,9 @@
 #include "laws/law.h"
 
 // Change it whenever a struct or a function below changes: the Python side refuses another number.
-#define CUE_ABI 3
+#define CUE_ABI 4
+
+#define CUE_API __attribute__((visibility("default")))
 
 #define CUE_MAX_BALLS 32
 #define CUE_MAX_TOUCHES 256
@@ -25,9 +27,15 @@ enum {
   CUE_REACHED = 0,    // the end time
   CUE_REST = 1,       // every ball in play rests
   CUE_CONTACTS = 2,   // as many contacts as asked for
+  CUE_CANCELLED = 3,  // told to stop
   CUE_NOT_FINITE = -1,
   CUE_ENERGY_GAIN = -2,
   CUE_ESCAPE = -3,    // a ball left the table other than through a pocket
+  CUE_TOO_MANY_STEPS = -4,
+  CUE_TOO_MANY_CONTACTS = -5,  // at once, or more events than fit into the record
+  CUE_BAD_START = -6,          // balls faster or farther away than any shot has them
+  CUE_BAD_LAWS = -7,           // coefficients without a meaning
+  CUE_WARNING = -10,           // less w: MuJoCo's own mjtWarning w
 };
 
 // Where the table's parts live in a compiled model (which may hold other bodies), and its planar geometry.
@@ -44,6 +52,9 @@ typedef struct {
   const int32_t* cushion;      // (segments) cushion that the segment belongs to
   const double* pocket;        // (pockets, 4) x, y, radius of the drop, radius of the mouth [m]
   double half_length, half_width;  // [m] between the noses
+  const double* stop;          // (balls) distance from a nose line to the touching ball's centre [m]
+  const double* line;          // (lines, 6) nose lines: start x, y, end x, y, normal x, y [m]
+  int32_t lines, unused;
 } cue_layout;
 
 typedef struct {
@@ -53,7 +64,10 @@ typedef struct {
   int32_t contact_limit;  // stop at this many ball-ball and cushion contacts; 0 = never
   int32_t stop_at_rest;
   int32_t check_energy;   // off where something else (a cue) may add energy
+  int32_t step_limit;     // MuJoCo steps after which something must be wrong; 0 = none
+  int32_t clock;          // sum up the time spent inside MuJoCo's steps
   int32_t unused;
+  const volatile int32_t* cancel;  // stop as soon as it is not zero; NULL = never
 } cue_options;
 
 // Samples of positions and events; the caller owns the arrays.
@@ -66,6 +80,9 @@ typedef struct {
   double* event;               // (event_capacity, 4) time, kind, ball index, other index
   int32_t contacts;            // ball-ball and cushion contacts so far
   int32_t steps;               // MuJoCo steps so far
+  double* home;                // (balls, 2) where balls out of play are said to be [m]; NULL = where they are parked
+  double energy_gain;          // largest rise above the least energy so far, relative to that at the start
+  double seconds;              // spent inside MuJoCo's steps, if asked for [s]
 } cue_record;
 
 // registry.c (and laws/law.h)
@@ -100,13 +117,75 @@ int cue_pocket_of(const cue_layout* layout, int i, const cue_ball* ball, double 
 // Returns the time until ball i crosses a drop's edge or is gone, on its straight path; INFINITY = it does not.
 double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* ball, double over, double horizon);
 
+// balls.c
+int cue_at_rest(const cue_ball* ball);
+void cue_read_ball(const cue_layout* layout, const mjData* d, int i, cue_ball* ball);
+void cue_write_ball(const cue_layout* layout, mjData* d, int i, const cue_ball* ball);
+void cue_push_ball(const cue_layout* layout, mjData* d, int i, const cue_ball* before, const cue_ball* after, double h);
+void cue_settle(const cue_layout* layout, mjData* d, int i);
+void cue_park(const cue_layout* layout, mjData* d, int i);
+double cue_energy(const cue_layout* layout, const cue_laws* laws, const cue_ball* balls, const int32_t* in_play);
+
+// path.c
+#define CUE_PATH_NODES 64
+typedef struct {
+  cue_ball node[CUE_PATH_NODES];  // the ball at multiples of `spacing`; the first `filled` are known
+  int filled;
+  double spacing, radius;
+  const cue_laws* laws;
+} cue_path;
+int cue_cloth_exact(const cue_laws* laws);
+double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws);
+double cue_path_spacing(const cue_laws* laws, double largest_step);
+void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double spacing);
+void cue_path_at(cue_path* path, double t, cue_ball* out);
+
 // meeting.c
-double cue_disc_entry(double x, double y, double vx, double vy, double radius, double slow);
-double cue_next_meeting(const cue_layout* layout, const cue_ball* balls, const int32_t* in_play, const double* over,
-                        double horizon);
+typedef struct {
+  double time;  // [s] from now
+  int met;      // 1: bodies meet then; 0: none does until then
+  int leaning;  // some bodies press or graze now
+} cue_meeting;
+cue_meeting cue_next_meeting(const cue_layout* layout, cue_path* paths, const uint8_t* moves, const int32_t* in_play,
+                             const double* over, double horizon);
+
+// overlap.c
+CUE_API int cue_separate(const cue_layout* layout, double* position, const int32_t* in_play);
+
+// batch.c
+typedef struct {
+  int32_t status, events, steps;
+  int32_t moved;        // balls were set apart at the start
+  double time;          // [s] at which it ended
+  double energy_gain;   // see cue_record
+  double seconds;       // see cue_record
+} cue_outcome;
+
+// Jobs and room for what becomes of them; the caller owns the arrays.
+typedef struct {
+  int32_t jobs, law_size;        // law_size: doubles per set of laws
+  int32_t next, done;            // the next job to take, and how many are finished
+  volatile int32_t cancel;       // set it to stop all
+  int32_t event_capacity;
+  cue_options options;           // of every job; the contact limit is the job's
+  const double* laws;            // (jobs, law_size)
+  const int32_t* refused;        // (jobs) status of a job that is not to be tried, else 0
+  double* position;              // (jobs, balls, 2) [m]; overlaps are set apart in place
+  const double* velocity;        // (jobs, balls, 2) [m/s]
+  const double* spin;            // (jobs, balls, 3) [rad/s] table axes
+  int32_t* in_play;              // (jobs, balls) before, and after
+  const int32_t* contact_limit;  // (jobs)
+  const int64_t* first_time;     // (jobs + 1) where a job's sample times begin and end
+  const double* time;            // all jobs' sample times [s]
+  double* sample;                // (times, balls, 2) [m]
+  uint8_t* pocketed;             // (times, balls)
+  double* rest;                  // (jobs, balls, 2) [m] at the end
+  double* event;                 // (jobs, event_capacity, 4), see cue_record
+  cue_outcome* outcome;          // (jobs)
+} cue_batch;
+CUE_API int cue_work(const cue_layout* layout, mjModel* m, mjData* d, cue_batch* batch);
 
 // advance.c: the interface to Python
-#define CUE_API __attribute__((visibility("default")))
 CUE_API int cue_abi(void);
 CUE_API int cue_mujoco_version_built(void);
 CUE_API int cue_mujoco_version_loaded(void);
@@ -127,7 +206,9 @@ CUE_API void cue_evaluate_cloth(const cue_laws* laws, int count, double radius, 
 
 // The slowest approach that is an impact with restitution; slower ones end without rebound [m/s].
 #define CUE_SLOW_APPROACH 2e-3
-// Gap below which two bodies count as touching [m]; the contact margin of the model is larger.
+// Gap below which two bodies count as touching [m] ...
 #define CUE_TOUCHING 2e-7
+// ... and that at which a contact enters MuJoCo's solver: cue_sim.model.CONTACT_MARGIN.
+#define CUE_MARGIN 1e-6
 
 #endif  // CUE_KERNEL_H_

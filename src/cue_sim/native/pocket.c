@@ -12,6 +12,17 @@
 
 #define GRAVITY 9.81
 
+// Time until a point at (x, y) relative to a disc's centre, moving with (vx, vy), enters the disc; INFINITY = never.
+static double disc_entry(double x, double y, double vx, double vy, double radius) {
+  const double b = x * vx + y * vy;  // negative = approaching
+  if (b >= 0) return INFINITY;
+  const double c = x * x + y * y - radius * radius;
+  if (c <= 2 * radius * CUE_TOUCHING) return 0;
+  const double disc = b * b - (vx * vx + vy * vy) * c;
+  if (disc < 0) return INFINITY;
+  return c / (-b + sqrt(disc));
+}
+
 // How long [s] a ball may be over a drop and still get out, at this speed.
 static double longest_visit(double radius, double speed) {
   const double fast = speed / sqrt(2 * GRAVITY * radius);  // times in units of a fall by one radius from here on
@@ -59,13 +70,13 @@ double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* p, do
     const double near = hole[2] + speed * horizon;
     if (fabs(x) > near || fabs(y) > near) continue;
     if (over == 0) {
-      best = fmin(best, cue_disc_entry(x, y, p->vx, p->vy, hole[2], 0));
+      best = fmin(best, disc_entry(x, y, p->vx, p->vy, hole[2]));
       continue;
     }
     // never zero, which would mean an impact: the ball gets on with its way
     const double b = x * p->vx + y * p->vy, c = x * x + y * y - hole[2] * hole[2];
     if (c < 0) best = fmin(best, fmax(1e-8, (-b + sqrt(b * b - speed * speed * c)) / (speed * speed)));
-    best = fmin(best, fmax(1e-8, cue_disc_entry(x, y, p->vx, p->vy, wholly_over(hole, R), 0)));
+    best = fmin(best, fmax(1e-8, disc_entry(x, y, p->vx, p->vy, wholly_over(hole, R))));
     best = fmin(best, fmax(1e-8, longest_visit(R, speed) - over));
   }
   return best;

@@ -80,7 +80,7 @@ def test_the_file_says_what_the_twin_is(tmp_path):
     data = json.loads((tmp_path / "twin.json").read_text())
     assert set(data["estimate"]["parameters"]) == set(PARAMETERS)
     assert data["estimate"]["data_hash"] == "0123456789abcdef"
-    assert data["steps"] == {"policy": "event-aligned", "largest_s": 0.02, "impact_s": 2e-6}
+    assert data["steps"] == {"policy": "event-aligned", "largest_s": 0.2, "impact_s": 2e-6}
     assert data["mujoco"] == mujoco.mj_versionString()
     _, estimate = load_twin(tmp_path / "twin.json")
     np.testing.assert_array_equal(estimate.covariance, ESTIMATE.covariance)

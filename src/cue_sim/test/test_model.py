@@ -109,7 +109,7 @@ def test_ball_that_rolls_has_turned():
         np.array([[0, speed / radius, 0.0]]),
         np.ones(1, np.int32),
     )
-    kernel.advance(model, data, layout, Laws.from_parameters(nominal_values()), np.ones(1, np.int32), 0.3)
+    kernel.advance(model, data, layout, Laws.from_parameters(nominal_values()), np.ones(1, np.int32), 0.3, 0.01)
     travelled = layout.positions(data)[0, 0]
     w, _x, y, _z = layout.orientations(data)[0]
     assert 2 * math.atan2(y, w) % (2 * math.pi) == pytest.approx(travelled / radius % (2 * math.pi), abs=0.03)

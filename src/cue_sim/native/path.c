@@ -1,0 +1,74 @@
+// Where a ball will be while nothing but the cloth acts on it. The law's closed form reaches any time in one call where
+// every phase has constant acceleration. Tilt, nap and speed-dependent rolling turn the acceleration on the way: there
+// the law, which holds it for the length of a call, is called in short pieces from nodes that are kept, and
+// extrapolated from whole and half pieces to the second order.
+#include <math.h>
+
+#include "cue_kernel.h"
+
+// Pieces are this share of the largest step, so that refining the step refines them too, but not shorter than this [s].
+#define PIECE_SHARE 20
+#define SHORTEST_PIECE 1e-3
+
+double cue_path_spacing(const cue_laws* laws, double largest_step) {
+  return cue_cloth_exact(laws) ? INFINITY : fmax(largest_step / PIECE_SHARE, SHORTEST_PIECE);
+}
+
+void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double spacing) {
+  path->node[0] = *ball;
+  path->filled = 1;
+  path->radius = radius;
+  path->laws = laws;
+  path->spacing = spacing;
+}
+
+static void piece(const cue_path* path, double h, cue_ball* ball) {
+  if (isinf(path->spacing)) {
+    cue_cloth(ball, path->radius, path->laws, h);
+    return;
+  }
+  cue_ball whole = *ball;
+  cue_cloth(&whole, path->radius, path->laws, h);
+  cue_cloth(ball, path->radius, path->laws, .5 * h);
+  cue_cloth(ball, path->radius, path->laws, .5 * h);
+  ball->x += ball->x - whole.x;
+  ball->y += ball->y - whole.y;
+  ball->vx += ball->vx - whole.vx;
+  ball->vy += ball->vy - whole.vy;
+  ball->wx += ball->wx - whole.wx;
+  ball->wy += ball->wy - whole.wy;
+}
+
+// The ball at t [s] after the path's begin.
+void cue_path_at(cue_path* path, double t, cue_ball* out) {
+  int k = 0;
+  if (t > path->spacing) {
+    k = (int)fmin(t / path->spacing, CUE_PATH_NODES - 1);
+    for (; path->filled <= k; path->filled++) {
+      cue_ball* next = path->node + path->filled;
+      *next = next[-1];
+      piece(path, path->spacing, next);
+    }
+    t -= k * path->spacing;
+  }
+  *out = path->node[k];
+  piece(path, t, out);
+}
+
+// Whether one call of the cloth law is exact however long it reaches.
+int cue_cloth_exact(const cue_laws* laws) {
+  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap == 0 && laws->rolling_slope == 0;
+}
+
+// An upper bound of the ball's acceleration from now on [m/s^2], as long as nothing but the cloth acts on it.
+double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws) {
+  const double slope = laws->gravity * hypot(laws->tilt_x, laws->tilt_y);
+  const double speed2 = ball->vx * ball->vx + ball->vy * ball->vy;
+  if (speed2 == 0 && ball->wx == 0 && ball->wy == 0) return slope;
+  const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
+  const double speed = sqrt(speed2) + radius * hypot(ball->wx, ball->wy);  // sliding may yet speed it up
+  const double rolling = laws->gravity * laws->rolling_friction * (1 + fmax(laws->rolling_slope, 0) * speed) *
+                         (1 + fabs(laws->nap));
+  if (ux * ux + uy * uy < 1e-22) return rolling + slope;
+  return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;
+}
