@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cue_sim.ball_marks import IVORY
-from cue_sim.geometry import add_mesh
+from cue_sim.shapes import add_mesh
 
 
 def add_cue(spec: Any, tip: np.ndarray, azimuth: float, elevation: float = 0.0, length: float = 1.47) -> None:
