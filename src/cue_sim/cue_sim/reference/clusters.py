@@ -94,7 +94,7 @@ def blow(
         rates,
         (0.0, _LONGEST),
         np.zeros(4 * count),
-        method="LSODA",
+        method="RK45",
         rtol=1e-8,
         atol=np.concatenate([np.full(count, 1e-9), np.full(3 * count, 1e-9 * scale)]),
         events=closed,

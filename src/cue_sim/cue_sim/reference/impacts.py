@@ -16,9 +16,9 @@ import numpy as np
 from cue_sim.laws import Laws
 from cue_sim.reference.motion import State
 
-SLOW = 1e-3
+SLOW = 2e-3
 """Approach [m/s] below which an impact is elastic; see :func:`rebound`."""
-_SLOWEST = 2e-4
+_SLOWEST = 5e-4
 _LEVEL = np.array([1.0, 1.0, 0.0])
 
 
@@ -67,9 +67,9 @@ def rebound(approach: float, restitution: float) -> float:
     """Return the speed [m/s] at which two bodies part that met at the speed ``approach``.
 
     That is ``restitution`` times the approach, but for the slowest: a ball that its spin or the slope presses against
-    something would bounce ever lower and ever sooner, without end in a finite time. Below 1 mm/s an impact is elastic
-    instead, and none parts at less than 0.2 mm/s. The pressed ball then goes on in hops of less than a micrometre,
-    which pass on the same push and the same friction as the steady contact that they stand for.
+    something would bounce ever lower and ever sooner, without end in a finite time. Below 2 mm/s an impact is elastic
+    instead, and none parts at less than 0.5 mm/s. The pressed ball then goes on in hops of a micrometre, which pass on
+    the same push and the same friction as the steady contact that they stand for.
     """
     return max(restitution * approach, min(approach, SLOW), _SLOWEST)
 

@@ -194,7 +194,7 @@ class Cloth:
             return push - self._drag(y, phase) * y / abs(y)
 
         share = 2 / 7 if phase == Phase.SLIDING else 1.0
-        h = 0.5 * left
+        h = 0.25 * left
         while True:
             end, swept = _runge_kutta(rate, y, h)
             # a quadratic through both ends of a path with a steady jerk j is off by up to 2/81 j h^3

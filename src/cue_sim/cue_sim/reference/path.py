@@ -81,7 +81,7 @@ class Path:
             starts = [piece.start for piece in pieces]
             for k, time in enumerate(wanted):
                 piece = pieces[max(bisect.bisect_right(starts, time) - 1, 0)] if pieces else None
-                if piece is not None and time <= piece.start + piece.duration:
+                if piece is not None and time < piece.start + piece.duration:
                     out[k, i] = columns(piece.at(time))
         return out if np.ndim(times) else out[0]
 
