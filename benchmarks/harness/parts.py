@@ -29,21 +29,23 @@ class Part:
     """One piece of work whose result does not depend on any other.
 
     Attributes:
-        name: unique within the benchmark, ``"key/what"``; what stands before the slash can be chosen with ``--only``.
+        name: unique within the benchmark, ``"key/what"``.
         function: ``"package.module:function"``, called in a worker process with the arguments.
         arguments: JSON data; all that the result depends on besides the code.
         alone: it takes times, so nothing else may run beside it.
+        also: further keys of the JSON that are made of it, besides the one that its name begins with.
     """
 
     name: str
     function: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     alone: bool = False
+    also: tuple[str, ...] = ()
 
     @property
-    def group(self) -> str:
-        """Return what ``--only`` chooses it by."""
-        return self.name.partition("/")[0]
+    def keys(self) -> frozenset[str]:
+        """Return the keys of the JSON by which ``--only`` chooses it."""
+        return frozenset({self.name.partition("/")[0], *self.also})
 
     def fingerprint(self, code: str) -> str:
         """Return a hash of what the result depends on; ``code`` is that of the code."""

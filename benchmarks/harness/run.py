@@ -23,6 +23,8 @@ from cue_core.errors import FileFormatError
 
 FAILED = 1
 """Exit code when a part broke; a missed target is a result, not a failure."""
+STOPPED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 
 _WIDTH = 120  # of the table where the output is no terminal
@@ -68,11 +70,11 @@ def run(
         target: the JSON; CSV, PNG, HTML and the finished parts go beside it under the same name.
         fresh: do everything again.
         workers: processes; 0 = one per core.
-        only: groups of parts; empty = all. Others count if they are already done.
+        only: keys of the JSON; empty = all. Others are filled in as far as they are done already.
         console: for table and progress.
 
     Returns:
-        0, or 1 when a part broke.
+        0, 1 when a part broke, or 130 when it was stopped.
 
     Raises:
         BenchmarkError: nothing of that name to run, or another run writes the same files.
@@ -82,10 +84,10 @@ def run(
     if target.suffix != ".json":
         raise BenchmarkError(f"--json {target} should end in .json: other files are written beside it")
     parts = list(benchmark.parts(options))
-    groups = sorted({part.group for part in parts})
-    unknown = sorted(set(only) - set(groups))
+    keys = sorted({key for part in parts for key in part.keys})
+    unknown = sorted(set(only) - set(keys))
     if unknown:
-        raise BenchmarkError(f"unknown part {unknown[0]!r}; known are {', '.join(groups)}")
+        raise BenchmarkError(f"unknown figure {unknown[0]!r}; known are {', '.join(keys)}")
     if benchmark.prepare is not None:
         benchmark.prepare(options, lambda text: console.print(text, style="dim", soft_wrap=True))
     code = hash_files(options.root / name for name in benchmark.code)
@@ -93,7 +95,7 @@ def run(
         target.with_suffix(".parts.jsonl"), {part.name: part.fingerprint(code) for part in parts}, fresh=fresh
     )
     try:
-        wanted = [part for part in parts if not only or part.group in only]
+        wanted = [part for part in parts if not only or part.keys & set(only)]
         missing = [part for part in wanted if part.name not in store.results]
         if len(missing) < len(wanted):
             console.print(f"{len(wanted) - len(missing)} of {len(wanted)} parts are done already", style="dim")
@@ -109,6 +111,9 @@ def run(
             "parts": _account(parts, store.results),
         }
         _write(benchmark, data, target)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        return STOPPED
     finally:
         store.close()
     console.print(table(benchmark.title, data["rows"]))

@@ -31,58 +31,42 @@ REAL_SHOTS = Path("..") / "shared" / "data" / "real_shots" / "visible.jsonl.gz"
 def make_parts(options: Options) -> list[Part]:
     """Return the parts, long ones first so that two workers end together."""
     seed, quick = options.seed, options.quick
-    per_class = 4 if quick else 50
     parts: list[Part] = []
 
-    def add(key: str, function: str, alone: bool = False, **arguments: Any) -> None:
-        parts.append(Part(key, f"{_MODULE}.{function}", arguments, alone))
+    def add(name: str, function: str, arguments: dict[str, Any], alone: bool = False, also: str = "") -> None:
+        parts.append(Part(name, f"{_MODULE}.{function}", arguments, alone, tuple(also.split())))
 
     path, content = real_shots_file(options)
     for law in cushion_laws()[: 1 if quick else None]:
-        add(
-            f"real_median_mm/{law}",
-            "providers:real_shots",
-            path=str(path),
-            cushion_law=law,
-            seed=seed,
-            content=content,
-        )
-    add("portable_mm/calibrated", "providers:portable", seed=seed, shots=12 if quick else 200)
-    for table in TABLES:
-        for label in CLASSES[::-1]:
-            shots: dict[str, Any] = {"table": table, "label": label, "count": per_class, "seed": seed}
-            add(f"vs_reference_mm/{table}/{label}", "accuracy:against_reference", **shots)
-    for table in TABLES:
-        for label in CLASSES[::-1]:
-            shots = {"table": table, "label": label, "count": per_class, "seed": seed}
-            add(f"step_halving_mm/{table}/{label}", "accuracy:step_halving", **shots)
-    for chunk in range(1 if quick else 5):
+        shots = {"path": str(path), "cushion_law": law, "seed": seed, "content": content}
+        add(f"real_median_mm/{law}", "providers:real_shots", shots)
+    add("portable_mm/calibrated", "providers:portable", {"seed": seed, "shots": 12 if quick else 200})
+    for key, function in (("vs_reference_mm", "against_reference"), ("step_halving_mm", "step_halving")):
         for table in TABLES:
-            count = 10 if quick else 100
-            settings: dict[str, Any] = {"table": table, "kind": "shots", "count": count, "seed": seed + 1000 * chunk}
-            add(f"energy_gain/{table}/{chunk}", "soundness:energy_and_escapes", **settings)
-    for chunk in range(1 if quick else 4):
-        settings = {"table": "7ft", "kind": "breaks", "count": 4 if quick else 25, "seed": seed + 1000 * chunk}
-        add(f"energy_gain/breaks/{chunk}", "soundness:energy_and_escapes", **settings)
+            for label in CLASSES[::-1]:
+                drawn = {"table": table, "label": label, "count": 4 if quick else 50, "seed": seed}
+                add(f"{key}/{table}/{label}", f"accuracy:{function}", drawn)
+    for name, table, kind, count in (
+        ("small", "small", "shots", 500),
+        ("7ft", "7ft", "shots", 500),
+        ("breaks", "7ft", "breaks", 100),
+    ):
+        for chunk in range(1 if quick else 5):
+            played = {"table": table, "kind": kind, "count": count // (50 if quick else 5), "seed": seed + 1000 * chunk}
+            add(f"energy_gain/{name}/{chunk}", "soundness:energy_and_escapes", played, also="escapes")
     for table in TABLES:
         for axis, name in enumerate("xy"):
-            add(
-                f"mirror_mm/{table}/{name}",
-                "accuracy:mirror",
-                table=table,
-                axis=axis,
-                count=10 if quick else 100,
-                seed=seed,
-            )
+            images = {"table": table, "axis": axis, "count": 10 if quick else 100, "seed": seed}
+            add(f"mirror_mm/{table}/{name}", "accuracy:mirror", images)
     for law in LIMITS:
-        add(f"laws/{law}", "laws:law", name=law)
+        add(f"laws/{law}", "laws:law", {"name": law})
 
     timed: dict[str, Any] = {"count": 20 if quick else 100, "repeats": 3 if quick else 9, "seed": seed}
     for balls in BALL_COUNTS:
-        add(f"ms_per_shot/{balls}", "speed:ms_per_shot", alone=True, balls=balls, **timed)
+        add(f"ms_per_shot/{balls}", "speed:ms_per_shot", {"balls": balls, **timed}, alone=True, also="vs_mj_step")
     for balls in BALL_COUNTS if not quick else (6,):
-        add(f"vs_pooltool/{balls}", "speed:vs_pooltool", alone=True, balls=balls, **timed)
-    add("scaling_2/6", "speed:scaling_2", alone=True, **{**timed, "count": 100 if quick else 400})
+        add(f"vs_pooltool/{balls}", "speed:vs_pooltool", {"balls": balls, **timed}, alone=True)
+    add("scaling_2/6", "speed:scaling_2", {**timed, "count": 100 if quick else 400}, alone=True)
     return parts
 
 

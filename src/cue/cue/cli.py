@@ -70,10 +70,9 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
