@@ -18,12 +18,16 @@ class Start:
         velocities: (n, 2) [m/s].
         spins: (n, 3) angular velocities about the table's axes [rad/s].
         in_play: (n,) bool; other balls do not take part.
+        lifts: (n,) upward speeds with which balls would leave the cloth, after an elevated stroke
+            (:func:`cue_sim.strike.lift`) [m/s]. The model keeps them down; above the limit an ``AIRBORNE`` event says
+            so. None = none.
     """
 
     positions: np.ndarray
     velocities: np.ndarray
     spins: np.ndarray
     in_play: np.ndarray
+    lifts: np.ndarray | None = None
 
     @classmethod
     def at_rest(cls, positions: np.ndarray, in_play: np.ndarray | None = None) -> Start:
@@ -64,6 +68,11 @@ class Trajectory:
     stop_time: float
     steps: int
     energy_gain: float = 0.0
+
+    @property
+    def airborne(self) -> tuple[int, ...]:
+        """Return the ids of balls that would have left the cloth, each once: their paths are an approximation."""
+        return tuple(dict.fromkeys(event.ball for event in self.events if event.kind == EventKind.AIRBORNE))
 
     def contacts(self, kind: EventKind) -> int:
         """Return how many events of a kind there were."""

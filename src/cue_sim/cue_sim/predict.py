@@ -17,7 +17,7 @@ from cue_core.parameters import PARAMETERS, ParameterEstimate, check_names, nomi
 from cue_core.shots import BallTrack, Shot, Stroke
 from cue_core.table import TableModel
 from cue_sim.kernel import EventKind
-from cue_sim.strike import strike
+from cue_sim.strike import lift, strike
 from cue_sim.twin import Start, Trajectory, Twin
 
 CUE_BALL = 0
@@ -121,12 +121,18 @@ def start_from(
     if beyond:
         raise FileFormatError("balls", f"{beyond} are not in the twin, which has {list(order)}")
     count = len(order)
-    positions, velocities, spins = np.zeros((count, 2)), np.zeros((count, 2)), np.zeros((count, 3))
+    positions, velocities, spins, lifts = (
+        np.zeros((count, 2)),
+        np.zeros((count, 2)),
+        np.zeros((count, 3)),
+        np.zeros(count),
+    )
     for k, ball in enumerate(order):
         if ball in present:
             positions[k] = present[ball].position
     velocities[order.index(CUE_BALL)], spins[order.index(CUE_BALL)] = strike(parameters, table, stroke)
-    return Start(positions, velocities, spins, np.array([ball in present for ball in order]))
+    lifts[order.index(CUE_BALL)] = lift(parameters, stroke)
+    return Start(positions, velocities, spins, np.array([ball in present for ball in order]), lifts)
 
 
 def sample_parameters(estimate: ParameterEstimate, count: int, generator: np.random.Generator) -> np.ndarray:

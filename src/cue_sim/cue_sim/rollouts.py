@@ -21,7 +21,7 @@ from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS, nominal_values
 from cue_sim import kernel
 from cue_sim.kernel import Event, EventKind, Layout
-from cue_sim.laws import Laws
+from cue_sim.laws import Laws, lift_off_speed
 from cue_sim.overlap import log_moves
 from cue_sim.path import Start, Trajectory
 from cue_sim.structures import OUTCOME, Batch, Options
@@ -276,9 +276,12 @@ class _Round:
                     self._rest[job],
                     gone[job],
                     time if status == kernel.REST else np.nan,
-                    tuple(
-                        Event(t, _KINDS[int(k)], ids[int(a)], ids[int(b)] if k == EventKind.BALL_BALL else int(b))
-                        for t, k, a, b in rows
+                    (
+                        *self._jumps(job),
+                        *(
+                            Event(t, _KINDS[int(k)], ids[int(a)], ids[int(b)] if k == EventKind.BALL_BALL else int(b))
+                            for t, k, a, b in rows
+                        ),
                     ),
                     self._faults.get(job) if status == kernel.BAD_LAWS else kernel.fault(status),
                     time,
@@ -287,6 +290,14 @@ class _Round:
                 )
             )
         return out
+
+    def _jumps(self, job: int) -> list[Event]:
+        """Return an event for each ball that the stroke would have lifted off the cloth."""
+        start = self._starts[job]
+        if start.lifts is None:
+            return []
+        high = np.flatnonzero((start.lifts > lift_off_speed(self._keep[0][job])) & np.asarray(start.in_play, bool))
+        return [Event(0.0, EventKind.AIRBORNE, self._layout.ball_ids[i], 0) for i in high]
 
 
 def cores() -> int:

@@ -11,7 +11,8 @@ also turns the ball away from the stroke, to the other side (squirt, TP A.31, m/
 
     tan(squirt) = 5/2 a sqrt(1 - a^2) / (1 + m/m_e + 5/2 (1 - a^2))
 
-An elevated cue gives the part of J in the table plane; the slate carries the rest, and the spin axis leans (masse).
+An elevated cue gives the part of J in the table plane; the slate carries the rest, and the spin axis leans (masse). In
+truth the slate gives a share of that rest back, and the ball jumps: :func:`lift` says how fast.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cue_core.checks import finite_in
 from cue_core.parameters import PARAMETERS
 from cue_core.shots import MISCUE_OFFSET, Shot, Stroke
 from cue_core.table import TableModel
+from cue_sim.laws import SLATE_RESTITUTION
 
 END_MASS_RATIO = 20.0
 """Ball mass / effective end mass of the shaft: squirt below 2 degrees, as usual cues have (Alciatore TP A.31)."""
@@ -53,10 +55,25 @@ def strike(parameters: np.ndarray, table: TableModel, stroke: Stroke | Shot) -> 
     up = np.array([0.0, 0.0, 1.0])
     upright = math.cos(elevation) * up + math.sin(elevation) * forward  # normal to the cue, in its vertical plane
 
-    restitution = float(parameters[_TIP_RESTITUTION])
-    # per ball mass; the slate holds the height, so only the level part of the impulse moves the ball
-    impulse = (1 + restitution) * speed / (math.cos(elevation) ** 2 + 2.5 * (a * a + b * b))
+    impulse = _impulse(parameters, speed, elevation, a, b)
     spin = 2.5 * impulse / table.ball_radius * (b * left - a * upright)
     squirt = math.atan2(2.5 * a * math.sqrt(1 - a * a), 1 + END_MASS_RATIO + 2.5 * (1 - a * a))
     direction = math.cos(squirt) * forward - math.sin(squirt) * left
     return impulse * math.cos(elevation) * direction[:2], spin
+
+
+def lift(parameters: np.ndarray, stroke: Stroke | Shot, slate_restitution: float = SLATE_RESTITUTION) -> float:
+    """Return the upward speed [m/s] with which a stroke that :func:`strike` takes would make the cue ball jump.
+
+    An elevated cue presses the ball into the slate, which gives back a share: e_slate J sin(elevation) / m.
+    """
+    speed = stroke.tip_speed if isinstance(stroke, Stroke) else stroke.speed
+    impulse = _impulse(parameters, speed, stroke.elevation, stroke.side_offset, stroke.vertical_offset)
+    return slate_restitution * impulse * math.sin(stroke.elevation)
+
+
+def _impulse(parameters: np.ndarray, speed: float, elevation: float, side: float, vertical: float) -> float:
+    """Return the impulse along the cue per mass of the ball [m/s]."""
+    restitution = float(parameters[_TIP_RESTITUTION])
+    # the slate holds the height, so only the level part of the impulse moves the ball
+    return (1 + restitution) * speed / (math.cos(elevation) ** 2 + 2.5 * (side * side + vertical * vertical))

@@ -139,15 +139,17 @@ void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mj
 }
 
 // How high [m] the impulses of the active contacts would throw a ball that the model keeps on the cloth: an upward
-// impulse lifts it, a downward one to the share that the slate gives back.
+// impulse lifts it, a downward one as far as the slate gives it back.
 double cue_hop(const cue_layout* layout, const cue_laws* laws, const cue_touch* touch, const uint8_t* active,
                const double* impulse, int count, int ball) {
-  double up = 0;
+  double up = 0, back = 0;
   for (int c = 0; c < count; c++) {
     if (!active[c] || (touch[c].a != ball && touch[c].b != ball)) continue;
-    up += (touch[c].a == ball) == touch[c].a_first ? -impulse[3 * c + 2] : impulse[3 * c + 2];
+    const double lift = (touch[c].a == ball) == touch[c].a_first ? -impulse[3 * c + 2] : impulse[3 * c + 2];
+    up += lift;
+    back -= lift * (touch[c].b < 0 ? laws->nose_slate_restitution : laws->slate_restitution);
   }
-  const double speed = (up > 0 ? up : laws->slate_restitution * up) / layout->mass[ball];
+  const double speed = (up > 0 ? up : back) / layout->mass[ball];
   return speed * speed / (2 * laws->gravity);
 }
 

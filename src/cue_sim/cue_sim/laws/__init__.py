@@ -9,7 +9,7 @@ A law of cloth, balls or cushion is one file in ``native/laws``: dropped in and 
 named in :class:`Laws`, in ``Twin(extras={"cushion_law": ...})`` and in a world's file.
 """
 
-from cue_sim.laws.coefficients import EXTRAS, HOP_HEIGHT, Laws
+from cue_sim.laws.coefficients import EXTRAS, HOP_HEIGHT, SLATE_RESTITUTION, Laws, lift_off_speed
 from cue_sim.laws.evaluate import (
     BallImpact,
     BallOutcome,
@@ -26,6 +26,7 @@ from cue_sim.laws.registry import Law, NativeLaw, available, find
 __all__ = [
     "EXTRAS",
     "HOP_HEIGHT",
+    "SLATE_RESTITUTION",
     "SLOTS",
     "BallImpact",
     "BallOutcome",
@@ -41,4 +42,5 @@ __all__ = [
     "StrikeOutcome",
     "available",
     "find",
+    "lift_off_speed",
 ]

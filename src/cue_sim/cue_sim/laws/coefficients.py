@@ -21,6 +21,8 @@ A rolling ball that strikes another one full is lifted by the friction between t
 With the largest friction measured, 0.08 (Alciatore), that is 2.8 mm at 3 m/s: ordinary play stays below, and a flight
 of less than 0.05 s and a tenth of a radius changes little. Breaks and jump strokes go beyond.
 """
+SLATE_RESTITUTION = 0.5
+"""Default of :attr:`Laws.slate_restitution`: ball dropped on a table (Alciatore, billiards.colostate.edu)."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class Laws:
         cloth_parameters: the law's own parameters by name; those not named keep their nominal values.
         ball_parameters: likewise.
         cushion_parameters: likewise.
-        slate_restitution: share of a downward impulse that the slate gives back, for ``AIRBORNE`` events. The nose
-            presses a ball down for milliseconds, many times as long as a ball bounces off slate, so nothing of it comes
-            back: 0.
+        slate_restitution: share of a downward blow that the slate gives back, for ``AIRBORNE`` events.
+        nose_slate_restitution: the same for what a nose presses down. It presses for milliseconds, many times as long
+            as a ball bounces off slate, so nothing of it comes back: 0; a lively slate has more.
         hop_height: [m] the model keeps balls on the cloth; where the vertical impulse P of an impact would throw one
             higher than this, by (P/m)^2 / (2 g), an ``AIRBORNE`` event says so.
     """
@@ -73,7 +75,8 @@ class Laws:
     cloth_parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
     ball_parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
     cushion_parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
-    slate_restitution: float = 0.0
+    slate_restitution: float = SLATE_RESTITUTION
+    nose_slate_restitution: float = 0.0
     hop_height: float = HOP_HEIGHT
 
     def __post_init__(self) -> None:
@@ -95,7 +98,9 @@ class Laws:
         self._check("rolling_slope", 0.0, 10.0)
         self._check("nap", -0.9, 0.9)
         # the contacts' friction cones in the model are 1 wide
-        for name in ("ball_friction", "ball_friction_floor", "cushion_friction", "slate_restitution"):
+        for name in ("ball_friction", "ball_friction_floor", "cushion_friction"):
+            self._check(name, 0.0, 1.0)
+        for name in ("slate_restitution", "nose_slate_restitution"):
             self._check(name, 0.0, 1.0)
         self._check("ball_friction_decay", 0.0, 100.0)
         self._check("gravity", 0.1, 100.0)
@@ -139,7 +144,7 @@ class Laws:
         return cls(**named, **extras)
 
     def array(self) -> np.ndarray:
-        """Return the (51,) coefficients in the order of ``cue_laws``: what the kernel takes."""
+        """Return the (52,) coefficients in the order of ``cue_laws``: what the kernel takes."""
         laws = [self.law(slot) for slot in SLOTS]
         own = [own_values(law, getattr(self, f"{law.slot}_parameters")) for law in laws]
         return np.concatenate(
@@ -148,9 +153,14 @@ class Laws:
                 self.cushion_offset,
                 [law.index for law in laws],
                 *own,
-                [self.slate_restitution, self.hop_height],
+                [self.slate_restitution, self.nose_slate_restitution, self.hop_height],
             ]
         )
+
+
+def lift_off_speed(row: np.ndarray) -> float:
+    """Return the upward speed [m/s] beyond which a ball counts as airborne, from :meth:`Laws.array`."""
+    return float(np.sqrt(2 * row[len(PARAMETERS)] * row[-1]))
 
 
 EXTRAS = tuple(f.name for f in fields(Laws) if f.name not in PARAMETERS)

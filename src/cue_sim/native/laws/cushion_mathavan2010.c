@@ -7,6 +7,7 @@
 // that sticks does so without chatter. Steps are shorter where a slip is about to vanish, since it may turn there.
 #include <math.h>
 
+#include "friction.h"
 #include "law.h"
 
 #define STEPS 32      // per estimated impulse, at least
@@ -18,31 +19,6 @@ typedef struct {
   double nose[2], slate[2];   // impulses so far, over m [m/s]
 } state;
 
-// Coulomb friction in a step: what ends the slip, else the limit against the slip's direction midway.
-// slip: at the start; then: at the end without this friction; k: growth of slip with each component.
-static void rub(const double slip[2], const double then[2], const double k[2], double limit, double f[2]) {
-  const double stop[2] = {-then[0] / k[0], -then[1] / k[1]}, size = hypot(stop[0], stop[1]);
-  if (size <= limit) {
-    f[0] = stop[0];
-    f[1] = stop[1];
-    return;
-  }
-  // from the friction guessed so far
-  const double now = hypot(f[0], f[1]);
-  if (now == 0) {
-    f[0] = stop[0] / size * limit;
-    f[1] = stop[1] / size * limit;
-  } else if (now > limit) {
-    f[0] *= limit / now;
-    f[1] *= limit / now;
-  }
-  const double mid[2] = {slip[0] + then[0] + k[0] * f[0], slip[1] + then[1] + k[1] * f[1]};
-  const double speed = hypot(mid[0], mid[1]);
-  if (speed == 0) return;
-  f[0] = -limit * mid[0] / speed;
-  f[1] = -limit * mid[1] / speed;
-}
-
 // Takes the ball through a normal impulse dp (over m) at the nose.
 static state step(const state* from, double c, double s, double mu_nose, double mu_slate, double dp) {
   const double nose0[2] = {from->vx + from->wy * s - from->wz * c, -from->vy * s + from->wx};
@@ -51,9 +27,9 @@ static state step(const state* from, double c, double s, double mu_nose, double 
   double f[2] = {0, 0}, g[2] = {0, 0};
   for (int round = 0; round < ROUNDS; round++) {
     const double nose1[2] = {nose0[0] + (1 - 2.5 * s) * g[0], nose0[1] + s * c * dp + (2.5 - s) * g[1]};
-    rub(nose0, nose1, k_nose, mu_nose * dp, f);
+    cue_rub(nose0, nose1, k_nose, mu_nose * dp, f);
     const double slate1[2] = {slate0[0] + (1 - 2.5 * s) * f[0], slate0[1] - c * dp + (2.5 - s) * f[1]};
-    rub(slate0, slate1, k_slate, mu_slate * fmax(0, s * dp - c * f[1]), g);
+    cue_rub(slate0, slate1, k_slate, mu_slate * fmax(0, s * dp - c * f[1]), g);
   }
   state to = *from;
   to.vx += f[0] + g[0];

@@ -32,7 +32,8 @@ typedef struct {
   // which law fills each slot (its place in the registry), and the law's own parameters
   double law[CUE_SLOTS];
   double own[CUE_SLOTS][CUE_OWN];
-  double slate_restitution;     // share of a downward impulse that the slate gives back
+  double slate_restitution;     // share of a downward blow that the slate gives back
+  double nose_slate_restitution;  // the same of what a nose presses down, slowly
   double hop_height;            // [m] a ball that would rise higher is named as airborne
 } cue_laws;
 
