@@ -101,7 +101,9 @@ def test_numbering_does_not_matter():
     for _ in range(6):
         start, order = random_start(rng), rng.permutation(6)
         there = simulate(SMALL, start, LAWS)
-        other = simulate(SMALL, Start(*(a[order] for a in vars(start).values())), LAWS)
+        other = simulate(
+            SMALL, Start(start.positions[order], start.velocities[order], start.spins[order], start.in_play), LAWS
+        )
         np.testing.assert_allclose(other.rest_positions, there.rest_positions[order], atol=1e-9)
 
 

@@ -34,6 +34,7 @@ from cue_sim.reference.path import Event, EventKind, Path
 HORIZON = 20.0
 """Longest simulated shot [s]."""
 _TOGETHER = 1e-12  # s: events that are no further apart happen together
+_JUST_BEFORE = 0.01  # s: bodies that met no longer ago meet again; see :func:`.impacts.rebound`
 _MOST_EVENTS = 100_000
 
 
@@ -175,6 +176,7 @@ class _Run:
             self.balls.append(_Ball(radius, masses.get(ball, table.ball_mass), around))
         self.alone = [_NEVER] * len(ids)
         self.pairs = {(i, j): _NEVER for j in range(len(ids)) for i in range(j)}
+        self._last_met: dict[tuple[int, int], float] = {}
 
     def place(self, i: int, state: State) -> None:
         """Let ball ``i`` go on from a state, from now on."""
@@ -304,7 +306,8 @@ class _Run:
             state = ball.piece.at(self.now)
             normal = tilted_normal(event.nose.nearest(state.place) - state.place, ball.surroundings.lift)
             body = ball.body(self.now)
-            struck = body.struck(ball.radius * normal, ball_on_nose(body, normal, event.other, self.laws))
+            again = self._meets_again(i, -1 - event.other)
+            struck = body.struck(ball.radius * normal, ball_on_nose(body, normal, event.other, self.laws, again))
             self._record(EventKind.CUSHION, i, event.other)
             self._cut(ball)
             self.place(i, struck.state(state.place))
@@ -320,7 +323,7 @@ class _Run:
         if len(group) == 1:
             (a, b, normal) = contacts[0]
             first, second = bodies[a], bodies[b]
-            impulse = ball_on_ball(first, second, normal, self.laws)
+            impulse = ball_on_ball(first, second, normal, self.laws, self._meets_again(i, j))
             after = [first.struck(first.radius * normal, -impulse), second.struck(-second.radius * normal, impulse)]
             bodies = [after[0], after[1]] if a == 0 else [after[1], after[0]]
             happened = group
@@ -333,6 +336,12 @@ class _Run:
             self._cut(self.balls[k])
             self.place(k, body.state(place))
         return balls
+
+    def _meets_again(self, i: int, other: int) -> bool:
+        """Tell whether ball ``i`` met another ball, or cushion -1 - ``other``, just before; remember that it does now."""
+        before = self._last_met.get((i, other), -math.inf)
+        self._last_met[i, other] = self.now
+        return self.now - before < _JUST_BEFORE
 
     def _touching(self, i: int, j: int) -> list[tuple[int, int]]:
         """The pairs through which a blow of ``i`` on ``j`` runs: theirs, and all that hang together with it."""
