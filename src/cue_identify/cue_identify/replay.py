@@ -18,7 +18,7 @@ from cue_identify.observations import CUE_BALL, ShotData
 from cue_identify.scoring import ShotScore, sample_times, score_shot
 
 _CHUNK = 48  # simulations between two looks at the cancel flag: some tenths of a second at most
-_HORIZON = 20.0  # [s] every ball rests by then
+_HORIZON = 60.0  # [s] every ball rests by then, as in cue_sim.twin
 
 
 class Simulator(Protocol):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from cue_core.balls import BallState
 from cue_core.checks import finite_in, only_keys
 from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS, check_names
@@ -19,8 +20,7 @@ from cue_sim.gym.layouts import given_layout, random_layout, random_spot
 from cue_sim.gym.options import Ground, TableOptions
 from cue_sim.gym.reward import Situation, Transition
 from cue_sim.kernel import EventKind
-from cue_sim.predict import CUE_BALL, rest_fault, sample_parameters
-from cue_sim.strike import strike
+from cue_sim.predict import CUE_BALL, rest_fault, sample_parameters, start_from
 from cue_sim.twin import Start, Trajectory
 
 ACTION_NAMES = ("speed", "azimuth", "side_offset", "vertical_offset")
@@ -195,9 +195,13 @@ class Game:
         situation = self.situation
         stroke = self._stroke(shot, generator)
         twin = self.ground.twin
-        start = Start.at_rest(situation.positions, situation.in_play)
-        k = twin.index(CUE_BALL)
-        start.velocities[k], start.spins[k] = strike(self._values, twin.table, stroke)
+        balls = [
+            BallState(ball, place)
+            for ball, place, there in zip(twin.ball_ids, situation.positions, situation.in_play, strict=True)
+            if there
+        ]
+        start = start_from(balls, stroke, self._values, twin.table, twin.ball_ids)
+        start = replace(start, positions=situation.positions.copy())  # a pocketed ball stays at its pocket
         self._pending = shot, stroke
         return start, self._values
 
