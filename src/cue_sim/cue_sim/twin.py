@@ -24,6 +24,7 @@ from cue_core.parameters import nominal_values
 from cue_core.table import TableModel
 from cue_sim import kernel
 from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP, Layout
+from cue_sim.laws import Laws
 from cue_sim.model import build_spec
 from cue_sim.path import Start, Trajectory
 from cue_sim.rollouts import LawRows, Request, Rollouts, Steps, cores, roll_out
@@ -93,6 +94,7 @@ class Twin:
         self.largest_step = largest_step
         self.impact_step = impact_step
         self.extras = dict(extras or {})
+        Laws.from_parameters(nominal_values(), **self.extras)  # refuses at once what every shot would
         self.model = build_spec(table, self.ball_ids, radii=radii, masses=masses, visual=False).compile()
         self.layout = Layout.of(self.model, table, self.ball_ids)
         self._workers: queue.SimpleQueue[tuple[mujoco.MjModel, mujoco.MjData]] = queue.SimpleQueue()

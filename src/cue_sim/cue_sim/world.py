@@ -85,9 +85,7 @@ class World:
         self._data = mujoco.MjData(self._model)
         self._layout = kernel.Layout.of(self._model, config.table, config.ball_ids)
         count = len(config.ball_ids)
-        self._laws = kernel.Laws.from_parameters(
-            config.parameters, cushion_offset=tuple(map(float, config.cushion_offsets))
-        ).array()
+        self._laws = config.all_laws().array()
         self._in_play = np.ones(count, np.int32)
         self._fell_at = np.zeros((count, 2))
         self._servo = Servo(self._model, config.robot, config.servo)
@@ -179,6 +177,8 @@ class World:
                 pocket = self.config.table.pockets[event.other]
                 self._fell_at[self.config.ball_ids.index(event.ball)] = pocket.position
                 self._note("pocketed", f"ball {event.ball} fell into {pocket.name}")
+            elif event.kind is kernel.EventKind.AIRBORNE:
+                self._note("airborne", f"ball {event.ball} would have left the cloth, and is kept down")
         if outcome.fault == "escape":
             self._remove_escaped(end)
         elif outcome.fault:

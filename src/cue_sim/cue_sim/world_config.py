@@ -21,6 +21,7 @@ from cue_core.errors import CueError, FileFormatError, UnknownNameError
 from cue_core.parameters import PARAMETERS, check_names, nominal_values
 from cue_core.settings import check_settings, setting
 from cue_core.table import TableModel
+from cue_sim.laws import EXTRAS, Laws
 from cue_sim.lens import CameraConfig
 from cue_sim.robot import RobotConfig
 from cue_sim.servo import ServoConfig
@@ -122,6 +123,7 @@ class WorldConfig:
         positions: (n, 2) of the balls at the start [m].
         parameters: (P,) true dynamics, in the order of :data:`cue_core.parameters.PARAMETERS`.
         cushion_offsets: (6,) added to the restitution of each cushion, in the order of ``table.cushions``.
+        laws: fields of :class:`cue_sim.laws.Laws` beyond those two: other laws, and effects that no twin fits.
         tip, steps, servo, camera: see there.
     """
 
@@ -137,6 +139,7 @@ class WorldConfig:
     tip: Tip = field(default_factory=Tip)
     steps: Steps = field(default_factory=Steps)
     servo: ServoConfig = field(default_factory=ServoConfig)
+    laws: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check balls and parameters against each other and the table.
@@ -155,6 +158,7 @@ class WorldConfig:
         for parameter, value in zip(PARAMETERS.values(), self.parameters, strict=True):
             unit = "" if parameter.unit == "1" else parameter.unit
             finite_in(f"physics {parameter.name}", float(value), parameter.minimum, parameter.maximum, unit)
+        self.all_laws()
         for i, position in enumerate(self.positions):
             if not self.table.inside(position):
                 raise FileFormatError(f"world {self.name}", f"ball {self.ball_ids[i]} lies outside the cushions")
@@ -162,6 +166,15 @@ class WorldConfig:
             if np.any(gaps < 1e-4):
                 other = self.ball_ids[int(np.argmin(gaps))]
                 raise FileFormatError(f"world {self.name}", f"balls {other} and {self.ball_ids[i]} overlap")
+
+    def all_laws(self) -> Laws:
+        """Return the laws of this world's balls, cloth and cushions.
+
+        Raises:
+            CueError: they make no sense, naming what.
+        """
+        offsets = tuple(map(float, self.cushion_offsets))
+        return Laws.from_parameters(self.parameters, cushion_offset=offsets, **self.laws)
 
     @classmethod
     def load(cls, world: str, seed: int, table: str = "", robot: str = "") -> WorldConfig:
@@ -237,7 +250,7 @@ def _section(data: Mapping[str, Any], name: str, allowed: Sequence[str]) -> Mapp
 
 def _build(path: Path, data: Mapping[str, Any], seed: int, table_name: str, robot_name: str) -> WorldConfig:
     needed = ("table", "robot", "balls", "camera")
-    only_keys(path, data, (*needed, "physics", "cushion_offset_spread", "tip", "steps", "servo"), needed)
+    only_keys(path, data, (*needed, "physics", "cushion_offset_spread", "laws", "tip", "steps", "servo"), needed)
     data = _draw(data, seed, "")
     table = TableModel.load(config_file("tables", table_name or str(data["table"])))
     robot = RobotConfig.load(config_file("robots", robot_name or str(data["robot"])))
@@ -249,6 +262,7 @@ def _build(path: Path, data: Mapping[str, Any], seed: int, table_name: str, robo
         parameters[list(PARAMETERS).index(name)] = finite_in(f"physics {name}", physics[name], -1e3, 1e3)
     spread = finite_in("cushion_offset_spread", data.get("cushion_offset_spread", 0.0), 0.0, 0.2)
     offsets = np.random.default_rng([seed, zlib.crc32(b"cushion_offset_spread")]).uniform(-spread, spread, 6)
+    laws = _section(data, "laws", [name for name in EXTRAS if name != "cushion_offset"])
     return WorldConfig(
         name=path.stem,
         seed=seed,
@@ -262,6 +276,7 @@ def _build(path: Path, data: Mapping[str, Any], seed: int, table_name: str, robo
         tip=Tip(**_section(data, "tip", tuple(Tip.__dataclass_fields__))),
         steps=Steps(**_section(data, "steps", tuple(Steps.__dataclass_fields__))),
         servo=ServoConfig(**_section(data, "servo", tuple(ServoConfig.__dataclass_fields__))),
+        laws=laws,
     )
 
 

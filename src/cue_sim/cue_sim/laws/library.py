@@ -68,6 +68,15 @@ def load() -> ctypes.CDLL:
     path = next((place for place in places if place.exists()), None)
     if path is None:
         raise KernelError(f"{name} is not built; run: make setup (looked in {', '.join(map(str, places))})")
+    return open_library(path)
+
+
+def open_library(path: Path) -> ctypes.CDLL:
+    """Open the native library at a path and declare its functions.
+
+    Raises:
+        KernelError: it has another interface.
+    """
     library = ctypes.CDLL(str(path))
     if library.cue_abi() != ABI:
         raise KernelError(f"{path} has interface {library.cue_abi()}, needs {ABI}; run: make setup")
