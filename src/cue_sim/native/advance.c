@@ -13,6 +13,10 @@
 #define LEANING_STEP 1e-2
 // ... and while a ball is over a drop, where its way is looked at on straight paths.
 #define OVER_DROP_STEP 2e-2
+// A slow hit [m/s] is one if the pair has not touched for so long [s].
+#define SLOWEST_HIT 1e-5
+#define SERIES 2.5e-2
+#define MOST_SEGMENTS 32
 
 int cue_abi(void) { return CUE_ABI; }
 int cue_mujoco_version_built(void) { return mjVERSION_HEADER; }
@@ -110,10 +114,28 @@ static double clock_now(void) {
   return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
+// When each pair last touched [s], to tell a slow hit from the next of many by which a ball settles against another.
+typedef struct {
+  int balls;
+  double time[CUE_MAX_BALLS * (CUE_MAX_BALLS + MOST_SEGMENTS)];
+} contacts;
+
+static double* last_contact(contacts* known, const cue_touch* touch) {
+  const int n = known->balls, a = touch->a, b = touch->b;
+  if (b < 0) return known->time + n * n + (-1 - b) * n + a;
+  return known->time + (a < b ? a * n + b : b * n + a);
+}
+
+// Whether the law of impacts has the say: at every blow, and at a slow hit that is none of a series.
+static int is_impact(contacts* known, const cue_touch* touch, double now) {
+  if (touch->approach > CUE_SLOW_APPROACH) return 1;
+  return touch->approach > SLOWEST_HIT && now - *last_contact(known, touch) > SERIES;
+}
+
 // Finds the impulses of the contacts that act now, fastest first. A cluster's contacts join the one that strikes it;
 // a ball takes part in one event at a time, the others wait for the next step. The slate's part goes into `end`.
 static void resolve(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
-                    const cue_touch* touches, int count, uint8_t* active, double* impulses, cue_ball* end) {
+                    const cue_touch* touches, int count, uint8_t* active, contacts* known, double* impulses, cue_ball* end) {
   uint8_t member[CUE_MAX_TOUCHES], waiting[CUE_MAX_TOUCHES], used[CUE_MAX_BALLS] = {0};
   memcpy(waiting, active, count);
   memset(active, 0, count);
@@ -126,7 +148,7 @@ static void resolve(const cue_layout* layout, const cue_laws* laws, const mjData
     waiting[seed] = 0;
     memset(member, 0, count);
     member[seed] = 1;
-    const int elastic = touches[seed].approach > CUE_SLOW_APPROACH;
+    const int elastic = is_impact(known, touches + seed, d->time);
     const int size = elastic && touches[seed].b >= 0 ? cue_grow_cluster(touches, count, seed, member) : 1;
     int busy = 0;
     for (int c = 0; c < count; c++) {
@@ -171,8 +193,12 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   const double had_at_start = had;
   double lowest = had, mass = 0;
   for (int i = 0; i < n; i++) mass += layout->mass[i];
-  const double spacing = cue_path_spacing(laws, options->largest_step);
-  for (int i = 0; i < n; i++) cue_path_begin(paths + i, before + i, layout->radius[i], laws, spacing);
+  // how long each ball has been spared the cloth, in impacts
+  double spared[CUE_MAX_BALLS] = {0};
+  contacts known = {.balls = n};
+  for (int k = 0; k < n * (n + layout->segments); k++) known.time[k] = -INFINITY;
+  const double largest = options->largest_step;
+  for (int i = 0; i < n; i++) cue_path_begin(paths + i, before + i, layout->radius[i], laws, largest);
   sample(layout, paths, before, is_free, in_play, d->time, d->time, record);
 
   while (1) {
@@ -192,7 +218,13 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
       const int resting = cue_at_rest(before + i);
       still &= !in_play[i] || (resting && (!steep || !is_free[i]));
       moves[i] = in_play[i] && (!resting || steep);
-      cue_path_begin(paths + i, before + i, layout->radius[i], laws, spacing);
+      cue_ball from = before[i];
+      if (spared[i] > 0 && !resting) {
+        cue_cloth(&from, layout->radius[i], laws, spared[i]);
+        from.x = before[i].x;
+        from.y = before[i].y;
+      }
+      cue_path_begin(paths + i, &from, layout->radius[i], laws, largest);
     }
     if (still && options->stop_at_rest) {
       status = CUE_REST;
@@ -200,7 +232,7 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     }
 
     // the step ends exactly where the next impact begins, or where the last ball stops
-    double h = fmin(options->largest_step, left);
+    double h = fmin(largest, left);
     for (int i = 0; i < n; i++) {
       if (!moves[i] || over[i] == 0) continue;
       h = fmin(h, OVER_DROP_STEP);
@@ -231,8 +263,11 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     int impacts = 0, leaning = 0;
     cue_choose_touches(touches, count, active);
     for (int c = 0; c < count; c++) {
-      impacts |= active[c] && touches[c].approach > CUE_SLOW_APPROACH;
-      leaning |= touches[c].approach > -CUE_SLOW_APPROACH && (moves[touches[c].a] || (touches[c].b >= 0 && moves[touches[c].b]));
+      // what touches as the call begins may be in the middle of a series
+      if (record->steps == first_step) *last_contact(&known, touches + c) = d->time;
+      impacts |= active[c] && is_impact(&known, touches + c, d->time);
+      const int moving = moves[touches[c].a] || (touches[c].b >= 0 && moves[touches[c].b]);
+      leaning |= moving && touches[c].approach > -CUE_SLOW_APPROACH;
     }
     if (impacts) {
       m->opt.timestep = h = fmin(options->impact_step, left);
@@ -241,13 +276,17 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     }
     patience = impacts || now ? patience + 1 : 0;
 
-    // an impact is over before the cloth acts; elsewhere, and in slow contact, it acts
+    // an impact is over before the cloth acts, which makes up for it later; elsewhere, and in slow contact, it acts
     const int instant = impacts && patience <= PATIENCE;
     memset(is_free, 1, sizeof is_free);
     memcpy(end, before, n * sizeof *end);
     if (instant) {
-      resolve(layout, laws, d, before, touches, count, active, impulses, end);
+      resolve(layout, laws, d, before, touches, count, active, &known, impulses, end);
       mark_touched(touches, active, count, is_free);
+    }
+    for (int i = 0; i < n; i++) spared[i] = is_free[i] ? 0 : spared[i] + h;
+    for (int c = 0; c < count; c++) {
+      if (touches[c].approach > -CUE_SLOW_APPROACH) *last_contact(&known, touches + c) = d->time;
     }
     for (int i = 0; i < n; i++) {
       if (in_play[i] && is_free[i] && (moves[i] || before[i].wz != 0)) cue_path_at(paths + i, h, end + i);
@@ -300,9 +339,9 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     }
     if (had_at_start > 0) record->energy_gain = fmax(record->energy_gain, (has - lowest) / had_at_start);
     lowest = fmin(lowest, has);
-    // a ball's work against the slope is exact only to the second order in the pieces of its path
+    // the work of a ball that leans on something against the slope is exact only to the second order in its steps
     const double fall = laws->gravity * hypot(laws->tilt_x, laws->tilt_y);
-    const double slack = mass * fall * fall * h * fmin(h, fmax(LEANING_STEP, isfinite(spacing) ? spacing : 0));
+    const double slack = mass * fall * fall * h * fmin(h, LEANING_STEP);
     if (options->check_energy && has > had + ENERGY_TOLERANCE * (fabs(had) + fabs(had_at_start)) + slack) {
       status = CUE_ENERGY_GAIN;
       break;

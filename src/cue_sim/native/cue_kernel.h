@@ -127,7 +127,7 @@ void cue_park(const cue_layout* layout, mjData* d, int i);
 double cue_energy(const cue_layout* layout, const cue_laws* laws, const cue_ball* balls, const int32_t* in_play);
 
 // path.c
-#define CUE_PATH_NODES 64
+#define CUE_PATH_NODES 128
 typedef struct {
   cue_ball node[CUE_PATH_NODES];  // the ball at multiples of `spacing`; the first `filled` are known
   int filled;
@@ -136,8 +136,7 @@ typedef struct {
 } cue_path;
 int cue_cloth_exact(const cue_laws* laws);
 double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws);
-double cue_path_spacing(const cue_laws* laws, double largest_step);
-void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double spacing);
+void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double largest_step);
 void cue_path_at(cue_path* path, double t, cue_ball* out);
 
 // meeting.c

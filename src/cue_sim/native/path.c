@@ -6,20 +6,21 @@
 
 #include "cue_kernel.h"
 
-// Pieces are this share of the largest step, so that refining the step refines them too, but not shorter than this [s].
-#define PIECE_SHARE 20
+// Pieces are these shares of the largest step while a ball rolls or slides, so that refining the step refines them too,
+// but not shorter than this [s].
+#define ROLLING_SHARE 20
+#define SLIDING_SHARE 100
 #define SHORTEST_PIECE 1e-3
 
-double cue_path_spacing(const cue_laws* laws, double largest_step) {
-  return cue_cloth_exact(laws) ? INFINITY : fmax(largest_step / PIECE_SHARE, SHORTEST_PIECE);
-}
-
-void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double spacing) {
+void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double largest_step) {
   path->node[0] = *ball;
   path->filled = 1;
   path->radius = radius;
   path->laws = laws;
-  path->spacing = spacing;
+  path->spacing = INFINITY;
+  if (cue_cloth_exact(laws)) return;
+  const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
+  path->spacing = fmax(largest_step / (ux * ux + uy * uy < 1e-20 ? ROLLING_SHARE : SLIDING_SHARE), SHORTEST_PIECE);
 }
 
 static void piece(const cue_path* path, double h, cue_ball* ball) {
@@ -62,13 +63,15 @@ int cue_cloth_exact(const cue_laws* laws) {
 
 // An upper bound of the ball's acceleration from now on [m/s^2], as long as nothing but the cloth acts on it.
 double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws) {
-  const double slope = laws->gravity * hypot(laws->tilt_x, laws->tilt_y);
+  const double slope = laws->gravity * (fabs(laws->tilt_x) + fabs(laws->tilt_y));
   const double speed2 = ball->vx * ball->vx + ball->vy * ball->vy;
   if (speed2 == 0 && ball->wx == 0 && ball->wy == 0) return slope;
   const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
-  const double speed = sqrt(speed2) + radius * hypot(ball->wx, ball->wy);  // sliding may yet speed it up
-  const double rolling = laws->gravity * laws->rolling_friction * (1 + fmax(laws->rolling_slope, 0) * speed) *
-                         (1 + fabs(laws->nap));
+  double rolling = laws->gravity * laws->rolling_friction;
+  if (laws->rolling_slope != 0 || laws->nap != 0) {
+    const double spin = sqrt(ball->wx * ball->wx + ball->wy * ball->wy), speed = sqrt(speed2) + radius * spin;
+    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap));  // sliding may yet speed it up
+  }
   if (ux * ux + uy * uy < 1e-22) return rolling + slope;
   return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;
 }

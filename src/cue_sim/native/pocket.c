@@ -47,7 +47,9 @@ int cue_pocket_of(const cue_layout* layout, int i, const cue_ball* ball, double 
   if (*over > 0) *over += h;
   for (int k = 0; k < layout->pockets; k++) {
     const double* hole = layout->pocket + 4 * k;
-    const double x = ball->x - hole[0], y = ball->y - hole[1], distance = hypot(x, y);
+    const double x = ball->x - hole[0], y = ball->y - hole[1], near = fmax(hole[2], hole[3]);
+    if (fabs(x) > near || fabs(y) > near) continue;
+    const double distance = hypot(x, y);
     if (distance <= hole[3]) mouth = 1;
     if (distance > hole[3] && distance > hole[2]) continue;
     const double inwards = -(x * ball->vx + y * ball->vy);
