@@ -1,0 +1,133 @@
+"""The benchmark: fit on one half of the recorded shots, score on the other, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cue_core.errors import CueError
+from cue_identify.real_shots.fit import FitConfig, fit
+from cue_identify.real_shots.model import MatchModel
+from cue_identify.real_shots.recording import RecordedShot, read_shots
+from cue_identify.real_shots.score import score_tracks, summarise
+from cue_identify.real_shots.tracks import Track, extract_tracks
+
+Progress = Callable[[float, str], None]
+
+
+class TooFewTracksError(CueError):
+    """A half of the recording has not enough tracks to fit or to score."""
+
+    def __init__(self, half: str, count: int, needed: int) -> None:
+        """Say which half and how many."""
+        super().__init__(f"the {half} half has {count} object-ball tracks, needs at least {needed}")
+
+
+LEAST_TRACKS = 5
+"""In a half: fewer leave terms to belief alone."""
+
+
+def halves(shots: Sequence[RecordedShot]) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the ids of the two halves: every other shot in the order of the match.
+
+    So both see the same cloth, heat and players; and all tracks of a shot are in the same half.
+    """
+    ids = sorted(shot.shot_id for shot in shots)
+    return frozenset(ids[0::2]), frozenset(ids[1::2])
+
+
+def benchmark(
+    path: Path | str,
+    cushion_law: str = "coulomb",
+    seed: int = 0,
+    progress: Progress | None = None,
+    config: FitConfig | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Score a cushion law on recorded shots.
+
+    The half that is scored takes no part in the choice of anything; see the package's description for tracks, terms
+    and cost.
+
+    Args:
+        path: of a recording, see :mod:`cue_identify.real_shots.recording`.
+        cushion_law: a name of ``cue_sim.laws.available("cushion")``.
+        seed: of restarts and bootstrap; one seed gives one result.
+        progress: told the share done, 0..1, and what is being done.
+        config: of the fits.
+        threads: None = one per CPU core; the result is the same.
+
+    Returns:
+        Plain data: ``median_mm``, the mean of the two halves' medians over tracks of the mean position error;
+        ``medians_mm``, ``means_mm`` and ``last_medians_mm`` of each half scored; ``tracks`` and ``refused`` (reasons
+        and counts); ``halves``, with for each the fitted values, the cost, the score and the score of the fitted half.
+
+    Raises:
+        FileFormatError: the recording is malformed.
+        UnknownNameError: no such law.
+        TooFewTracksError: a half has too few tracks.
+    """
+    model = MatchModel(cushion_law, threads)
+    shots = read_shots(path)
+    tracks, refused = extract_tracks(shots)
+    sides = [[track for track in tracks if track.shot_id in ids] for ids in halves(shots)]
+    names = ("even", "odd")
+    for name, side in zip(names, sides, strict=True):
+        if len(side) < LEAST_TRACKS:
+            raise TooFewTracksError(name, len(side), LEAST_TRACKS)
+    results = []
+    for index, name in enumerate(names):
+        told = _part(progress, index, f"{cushion_law}: fit on the {name} shots")
+        results.append(_half(model, name, sides[index], sides[1 - index], seed, told, config))
+    if progress is not None:
+        progress(1.0, f"{cushion_law}: done")
+    scored = [result["scored"] for result in results]
+    return {
+        "cushion_law": cushion_law,
+        "median_mm": round(float(np.mean([s["median_mm"] for s in scored])), 2),
+        "medians_mm": [s["median_mm"] for s in scored],
+        "means_mm": [s["mean_mm"] for s in scored],
+        "last_medians_mm": [s["last_median_mm"] for s in scored],
+        "tracks": len(tracks),
+        "refused": refused,
+        "seed": seed,
+        "halves": results,
+    }
+
+
+def _half(
+    model: MatchModel,
+    name: str,
+    known: Sequence[Track],
+    unseen: Sequence[Track],
+    seed: int,
+    progress: Callable[[float], None] | None,
+    config: FitConfig | None,
+) -> dict[str, Any]:
+    found = fit(model, known, np.random.default_rng(seed), config, progress)
+    rng = np.random.default_rng(seed)
+    return {
+        "fitted_on": name,
+        "fitted": {
+            term.name: {"value": float(value), "unit": term.unit}
+            for term, value in zip(model.terms, found.values, strict=True)
+        },
+        "at_limit": [
+            term.name
+            for term, value in zip(model.terms, found.values, strict=True)
+            if min(value - term.low, term.high - value) < 1e-3 * (term.high - term.low)
+        ],
+        "cost": round(found.cost, 4),
+        "evaluations": found.evaluations,
+        "scored": summarise(score_tracks(unseen, model.predict(unseen, found.values)), rng),
+        "known": summarise(score_tracks(known, model.predict(known, found.values)), rng),
+    }
+
+
+def _part(progress: Progress | None, index: int, text: str) -> Callable[[float], None] | None:
+    if progress is None:
+        return None
+    return lambda done: progress((index + done) / 2, text)

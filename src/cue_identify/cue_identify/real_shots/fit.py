@@ -1,0 +1,146 @@
+"""Fit of the match table's terms to tracks: robust, with weak beliefs, deterministic for a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_identify.real_shots.model import MatchModel
+from cue_identify.real_shots.tracks import Track
+
+_LOST = 5.0  # [m]: error where the twin fails, longer than any table
+_STEP = 1e-2  # of a difference quotient, in a term's spread
+_TRIES = 6  # of a longer damping before a step counts as none
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How to fit.
+
+    Attributes:
+        scales: one after the other [m]: errors beyond the scale count less and less. The wide one finds the valley,
+            the narrow one is about as large as the error that unknown spin leaves.
+        evidence: how many independent observations a track is worth: its many samples share one unknown spin.
+        iterations: at most, per scale.
+        restarts: further starts around the best, at the last scale.
+        jump: of a restart, in a term's spread.
+        tolerance: relative gain below which an iteration is the last.
+    """
+
+    scales: tuple[float, ...] = (0.3, 0.1)
+    evidence: float = 3.0
+    iterations: int = 15
+    restarts: int = 4
+    jump: float = 0.5
+    tolerance: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit found.
+
+    Attributes:
+        values: (K,) in the order of the model's terms.
+        cost: at the last scale.
+        evaluations: predictions of all tracks.
+    """
+
+    values: np.ndarray
+    cost: float
+    evaluations: int
+
+
+class _Problem:
+    """Cost of values in units of the terms' spreads: sum over tracks of the mean log(1 + (error/scale)^2), and beliefs.
+
+    The logarithm is that of a Cauchy density: a track that a rare event threw far off does not pull.
+    """
+
+    def __init__(self, model: MatchModel, tracks: Sequence[Track], evidence: float) -> None:
+        self.model, self.tracks = model, tracks
+        self.start = np.array([term.start for term in model.terms])
+        self.spread = np.array([term.spread for term in model.terms])
+        self.low = (np.array([term.low for term in model.terms]) - self.start) / self.spread
+        self.high = (np.array([term.high for term in model.terms]) - self.start) / self.spread
+        lengths = [len(track.times) for track in tracks]
+        self.share = np.repeat([evidence / n for n in lengths], lengths)
+        self.observed = np.concatenate([track.positions for track in tracks])
+        self.evaluations = 0
+
+    def errors(self, unit: np.ndarray) -> np.ndarray:
+        """Return (N, 2) predicted less observed [m] at all samples."""
+        self.evaluations += 1
+        predicted = np.concatenate(self.model.predict(self.tracks, self.start + unit * self.spread))
+        return np.nan_to_num(predicted - self.observed, nan=_LOST)
+
+    def cost(self, errors: np.ndarray, unit: np.ndarray, scale: float) -> float:
+        return float(self.share @ np.log1p(np.sum(errors**2, axis=1) / scale**2) + unit @ unit)
+
+    def descend(self, unit: np.ndarray, scale: float, config: FitConfig) -> tuple[np.ndarray, float]:
+        """Return the end of a damped Gauss-Newton descent with the weights of the present errors."""
+        errors = self.errors(unit)
+        cost, damping = self.cost(errors, unit, scale), 1e-3
+        for _ in range(config.iterations):
+            weight = np.sqrt(self.share / (scale**2 + np.sum(errors**2, axis=1)))[:, None]
+            slope = np.empty((errors.size + len(unit), len(unit)))
+            for k in range(len(unit)):
+                side = -_STEP if unit[k] + _STEP > self.high[k] else _STEP
+                moved = unit.copy()
+                moved[k] += side
+                slope[: errors.size, k] = ((self.errors(moved) - errors) * weight).ravel() / side
+            slope[errors.size :] = np.eye(len(unit))
+            residual = np.r_[(errors * weight).ravel(), unit]
+            normal, gradient = slope.T @ slope, slope.T @ residual
+            for _ in range(_TRIES):
+                step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), gradient)
+                trial = np.clip(unit - step, self.low, self.high)
+                trial_errors = self.errors(trial)
+                trial_cost = self.cost(trial_errors, trial, scale)
+                if trial_cost < cost:
+                    break
+                damping *= 4
+            else:
+                return unit, cost
+            gain = cost - trial_cost
+            unit, errors, cost = trial, trial_errors, trial_cost
+            damping = max(damping / 5, 1e-4)
+            if gain < config.tolerance * cost:
+                break
+        return unit, cost
+
+
+def fit(
+    model: MatchModel,
+    tracks: Sequence[Track],
+    rng: np.random.Generator,
+    config: FitConfig | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Fit:
+    """Return the values of the model's terms that explain the tracks best.
+
+    Args:
+        model: what predicts.
+        tracks: to explain.
+        rng: where restarts jump to.
+        config: None = the default.
+        progress: told the share done, 0..1.
+    """
+    config = config or FitConfig()
+    problem = _Problem(model, tracks, config.evidence)
+    rounds = len(config.scales) + config.restarts
+    best, cost = np.zeros(len(model.terms)), math.inf
+    for done in range(rounds):
+        if progress is not None:
+            progress(done / rounds)
+        scale = config.scales[min(done, len(config.scales) - 1)]
+        if done < len(config.scales):
+            best, cost = problem.descend(best, scale, config)
+            continue
+        jump = np.clip(best + config.jump * rng.standard_normal(len(best)), problem.low, problem.high)
+        found, found_cost = problem.descend(jump, scale, config)
+        if found_cost < cost:
+            best, cost = found, found_cost
+    return Fit(problem.start + best * problem.spread, cost, problem.evaluations)
