@@ -7,7 +7,7 @@
 #include "friction.h"
 #include "law.h"
 
-#define STEPS 40  // per estimated impulse
+#define STEPS 24  // per estimated impulse
 #define ROUNDS 3  // of the three frictions that act on each other
 
 typedef struct {

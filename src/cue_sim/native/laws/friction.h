@@ -4,30 +4,28 @@
 
 #include <math.h>
 
-// Sets the friction f: what ends the slip, else the limit against the slip's direction midway through the step.
-// slip: at the start; then: at the end without this friction; k: growth of slip with each component of it. On entry f
-// holds a guess, or zeros; calling again with frictions that act on each other brings them to agree.
+// Sets the friction f of a step: what ends the slip, or else the limit against the slip midway through the step.
+// slip: at the start; then: at the end without this friction; k: growth of slip with each component of it.
 static inline void cue_rub(const double slip[2], const double then[2], const double k[2], double limit, double f[2]) {
-  const double stop[2] = {-then[0] / k[0], -then[1] / k[1]}, size = hypot(stop[0], stop[1]);
-  if (size <= limit) {
-    f[0] = stop[0];
-    f[1] = stop[1];
-    return;
+  f[0] = -then[0] / k[0];
+  f[1] = -then[1] / k[1];
+  if (hypot(f[0], f[1]) <= limit) return;
+  // f = -b / (k + lambda) is against b + k f, twice the slip midway; |f| falls with lambda: find where it is the limit
+  double b[2] = {slip[0] + then[0], slip[1] + then[1]}, lambda = 0;
+  if (hypot(b[0] / k[0], b[1] / k[1]) < limit) {  // the slip turns within the step: against the slip at its end
+    b[0] = then[0];
+    b[1] = then[1];
   }
-  // from the friction guessed so far
-  const double now = hypot(f[0], f[1]);
-  if (now == 0) {
-    f[0] = stop[0] / size * limit;
-    f[1] = stop[1] / size * limit;
-  } else if (now > limit) {
-    f[0] *= limit / now;
-    f[1] *= limit / now;
+  for (int i = 0; i < 8; i++) {
+    f[0] = -b[0] / (k[0] + lambda);
+    f[1] = -b[1] / (k[1] + lambda);
+    const double size = hypot(f[0], f[1]);
+    if (limit <= 0 || size <= limit * (1 + 1e-9)) break;
+    lambda += (size / limit - 1) * size * size / (f[0] * f[0] / (k[0] + lambda) + f[1] * f[1] / (k[1] + lambda));
   }
-  const double mid[2] = {slip[0] + then[0] + k[0] * f[0], slip[1] + then[1] + k[1] * f[1]};
-  const double speed = hypot(mid[0], mid[1]);
-  if (speed == 0) return;
-  f[0] = -limit * mid[0] / speed;
-  f[1] = -limit * mid[1] / speed;
+  const double size = hypot(f[0], f[1]), part = size > 0 ? limit / size : 0;
+  f[0] *= part;
+  f[1] *= part;
 }
 
 #endif  // CUE_FRICTION_H_
