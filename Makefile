@@ -37,4 +37,4 @@ clean: ## remove what was built, keep .venv and runs/
 	@rm -rf build install log .mypy_cache .pytest_cache .ruff_cache
 
 distclean: clean ## remove .venv too; runs/ stays
-	@rm -rf .venv
+	@rm -rf .venv .venv-bench

@@ -118,10 +118,10 @@ class Store:
             self.results[entry["part"]] = Result(entry["value"], seconds=entry["seconds"])
         return valid
 
-    def add(self, name: str, result: Result) -> None:
-        """Keep a result; one without a value is tried again by the next run, so it does not reach the disk."""
+    def add(self, name: str, result: Result, *, lasting: bool = True) -> None:
+        """Take a result, and keep it for later runs if it has a value and is ``lasting``."""
         self.results[name] = result
-        if result.problem:
+        if result.problem or not lasting:
             return
         entry = {
             "part": name,

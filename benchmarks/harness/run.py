@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,11 @@ def run(
         raise BenchmarkError(f"unknown figure {unknown[0]!r}; known are {', '.join(keys)}")
     if benchmark.prepare is not None:
         benchmark.prepare(options, lambda text: console.print(text, style="dim", soft_wrap=True))
-    code = hash_files(options.root / name for name in benchmark.code)
+
+    def code_now() -> str:
+        return hash_files(options.root / name for name in benchmark.code)
+
+    code = code_now()
     store = Store(
         target.with_suffix(".parts.jsonl"), {part.name: part.fingerprint(code) for part in parts}, fresh=fresh
     )
@@ -100,7 +104,9 @@ def run(
         if len(missing) < len(wanted):
             console.print(f"{len(wanted) - len(missing)} of {len(wanted)} parts are done already", style="dim")
         surroundings = environment(options.root)
-        _run_missing(missing, len(wanted), workers or os.cpu_count() or 1, store, console)
+        _run_missing(missing, len(wanted), workers or os.cpu_count() or 1, store, console, lambda: code_now() == code)
+        if missing and code_now() != code:
+            console.print("[yellow]the code changed while this ran: parts may be of either; run it again[/]")
         assembled = benchmark.assemble(options, store.results)
         data = {
             **assembled.data,
@@ -152,7 +158,9 @@ def _write(benchmark: Benchmark, data: Mapping[str, Any], target: Path) -> None:
     write_page(benchmark, data, picture, target.with_suffix(".html"))
 
 
-def _run_missing(missing: list[Part], total: int, workers: int, store: Store, console: Console) -> None:
+def _run_missing(
+    missing: list[Part], total: int, workers: int, store: Store, console: Console, same_code: Callable[[], bool]
+) -> None:
     began = time.monotonic()
     running: list[str] = []
     bar = Progress(
@@ -174,7 +182,7 @@ def _run_missing(missing: list[Part], total: int, workers: int, store: Store, co
             bar.update(task, description=", ".join(running))
 
         def finished(part: Part, result: Result) -> None:
-            store.add(part.name, result)
+            store.add(part.name, result, lasting=same_code())
             running.remove(part.name)
             bar.update(task, description=", ".join(running), advance=1)
             how = f": {result.problem}" if result.problem else f" ({result.seconds:.1f} s)"

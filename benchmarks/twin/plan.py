@@ -37,14 +37,15 @@ def make_parts(options: Options) -> list[Part]:
         parts.append(Part(name, f"{_MODULE}.{function}", arguments, alone, tuple(also.split())))
 
     path, content = real_shots_file(options)
-    for law in cushion_laws()[: 1 if quick else None]:
-        shots = {"path": str(path), "cushion_law": law, "seed": seed, "content": content}
-        add(f"real_median_mm/{law}", "providers:real_shots", shots)
-    add("portable_mm/calibrated", "providers:portable", {"seed": seed, "shots": 12 if quick else 200})
+    if not quick:  # they are fits, which cannot be had in small
+        for law in cushion_laws():
+            shots = {"path": str(path), "cushion_law": law, "seed": seed, "content": content}
+            add(f"real_median_mm/{law}", "providers:real_shots", shots)
+        add("portable_mm/calibrated", "providers:portable", {"seed": seed, "shots": 200})
     for key, function in (("vs_reference_mm", "against_reference"), ("step_halving_mm", "step_halving")):
         for table in TABLES:
             for label in CLASSES[::-1]:
-                drawn = {"table": table, "label": label, "count": 4 if quick else 50, "seed": seed}
+                drawn = {"table": table, "label": label, "count": 4 if quick else 200, "seed": seed}
                 add(f"{key}/{table}/{label}", f"accuracy:{function}", drawn)
     for name, table, kind, count in (
         ("small", "small", "shots", 500),
@@ -61,12 +62,17 @@ def make_parts(options: Options) -> list[Part]:
     for law in LIMITS:
         add(f"laws/{law}", "laws:law", {"name": law})
 
-    timed: dict[str, Any] = {"count": 20 if quick else 100, "repeats": 3 if quick else 9, "seed": seed}
+    timed: dict[str, Any] = {"count": 20 if quick else 400, "repeats": 3 if quick else 9, "seed": seed}
     for balls in BALL_COUNTS:
         add(f"ms_per_shot/{balls}", "speed:ms_per_shot", {"balls": balls, **timed}, alone=True, also="vs_mj_step")
     for balls in BALL_COUNTS if not quick else (6,):
-        add(f"vs_pooltool/{balls}", "speed:vs_pooltool", {"balls": balls, **timed}, alone=True)
-    add("scaling_2/6", "speed:scaling_2", {**timed, "count": 100 if quick else 400}, alone=True)
+        add(
+            f"vs_pooltool/{balls}",
+            "speed:vs_pooltool",
+            {"balls": balls, **timed, "count": 20 if quick else 100},
+            alone=True,
+        )
+    add("scaling_2/6", "speed:scaling_2", {**timed, "count": 200 if quick else 2000}, alone=True)
     return parts
 
 

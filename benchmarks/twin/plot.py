@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # the backend must be chosen first
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 _INK, _MUTED, _GOOD, _BAD = "#1f2933", "#8a94a0", "#0b6e8f", "#b42318"
 _TINTS = {"small": "#0b6e8f", "7ft": "#c0602a"}
@@ -45,7 +46,7 @@ def _nothing(axes: Axes, why: str) -> None:
 
 def _limit(axes: Axes, value: float, text: str = "limit") -> None:
     axes.axhline(value, color=_BAD, lw=1, ls="--", zorder=1)
-    axes.annotate(text, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=_BAD, fontsize=8)
+    axes.annotate(text, (0.01, value), xycoords=("axes fraction", "data"), va="bottom", color=_BAD, fontsize=8)
 
 
 def _reason(value: Any) -> str:
@@ -84,7 +85,8 @@ def _spread(axes: Axes, data: Mapping[str, Any], key: str, limit: float, title: 
     axes.set_ylabel("largest over the balls [mm]")
     axes.grid(axis="y", color="#e3e7eb", lw=0.6)
     _limit(axes, limit, "limit of the median")
-    axes.legend(frameon=False, fontsize=8, loc="upper left", markerscale=2)
+    axes.set_ylim(_FLOOR / 3, 300)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", markerscale=2, ncols=2)
 
 
 def _laws(axes: Axes, data: Mapping[str, Any]) -> None:
@@ -132,9 +134,14 @@ def _speed(axes: Axes, data: Mapping[str, Any]) -> None:
     axes.set_xticks([2, 6, 10, 16])
     axes.set_xlabel("balls")
     axes.set_ylabel("ms per shot")
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y", color="#e3e7eb", lw=0.6)
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="y", which="both", color="#e3e7eb", lw=0.6)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * 2.5)  # room for the legend
 
 
 def _bars(axes: Axes, data: Mapping[str, Any], key: str, limits: Mapping[str, float], title: str, what: str) -> None:

@@ -46,7 +46,9 @@ def real_shots(path: str, cushion_law: str, seed: int, content: str) -> dict[str
     """
     if not content:
         raise UnavailableError(f"no real shots at {_shown(path)}; --real-shots FILE names them")
-    scores: dict[str, Any] = dict(_function("cue_identify.real_shots")(path, cushion_law=cushion_law, seed=seed))
+    scores: dict[str, Any] = dict(
+        _function("cue_identify.real_shots")(path, cushion_law=cushion_law, seed=seed, threads=1)
+    )
     return _plain(scores)
 
 
