@@ -36,9 +36,9 @@ class EventKind(IntEnum):
 
     The model keeps balls on the cloth. ``AIRBORNE`` names what it cannot do: an impact whose vertical impulse P would
     have thrown the ball higher than ``Laws.hop_height``, (P/m)^2 / (2 g). Upward impulses come from friction at the
-    contact (a ball with topspin climbs the one it strikes full; at a low nose with much friction a rolling ball climbs
-    the cushion), and from the slate as far as it gives back a downward one (``Laws.slate_restitution``). The ball's
-    path is simulated as if it had stayed down.
+    contact (a ball with topspin climbs the one it strikes full; with very much of it, a cushion of much friction), and
+    from the slate as far as it gives a downward one back (``Laws.slate_restitution``); a raised cue strikes the ball
+    down, too (``Start.lifts``). The ball's path is simulated as if it had stayed down.
     """
 
     BALL_BALL = 1
