@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -150,9 +151,12 @@ def test_a_missing_clock_is_named_within_five_seconds() -> None:
     words = [sys.executable, "-c", WAITING, "--ros-args", "-r", "/clock:=/north/clock"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
+        silence = threading.Timer(30.0, process.kill)  # a node that says nothing would be waited for, for ever
+        silence.start()
         begin = time.monotonic()
         line = process.stderr.readline()
         waited = time.monotonic() - begin
+        silence.cancel()
         process.terminate()
     assert "no time on /north/clock" in line and "is the world running?" in line
     assert waited < 8.0  # 5 s and the start of a process on a busy machine
