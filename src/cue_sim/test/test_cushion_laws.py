@@ -206,7 +206,7 @@ def test_han_follows_his_measurements() -> None:
 
 
 def mathavan(velocity: np.ndarray, spin: np.ndarray, e: float, mu: float, mu_slate: float) -> np.ndarray:
-    """Velocity and R w after the impact: eqs. 12-17 of the paper with an adaptive solver and friction smoothed out."""
+    """Velocity and R w after the impact: the equations of motion of the paper with an adaptive solver and friction smoothed out."""
 
     def unit(x: float, y: float) -> np.ndarray:
         return np.array([x, y]) / math.sqrt(x * x + y * y + 1e-12)

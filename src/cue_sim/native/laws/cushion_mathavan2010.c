@@ -1,7 +1,7 @@
 // S. Mathavan, M. R. Jackson and R. M. Parkin, A theoretical analysis of billiard ball dynamics under cushion impacts,
 // Proc. IMechE C 224 (2010) 1863-1873. The nose is rigid; the ball, held at its height between nose and slate, slips
 // over both. The equations of motion are integrated over the normal impulse at the nose until its work is returned to
-// e^2 (eqs. 12-17 there). The slate pushes back what the nose presses down, and rubs in proportion.
+// e^2. The slate pushes back what the nose presses down, and rubs in proportion.
 //
 // Each step takes both frictions at the middle of the step, or what ends the slip if that is less, so that a contact
 // that sticks does so without chatter. Steps are shorter where a slip is about to vanish, since it may turn there.
@@ -104,6 +104,6 @@ static const cue_law_parameter parameters[] = {
 };
 
 CUE_CUSHION_LAW(mathavan2010, impact,
-                .source = "Mathavan, Jackson and Parkin, Proc. IMechE C 224 (2010) 1863-1873, eqs. 12-17",
+                .source = "Mathavan, Jackson and Parkin, Proc. IMechE C 224 (2010) 1863-1873",
                 .description = "rigid nose with friction at the nose and at the slate, integrated over the impulse",
                 .parameters = parameters, .dissipative = 1)
