@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from cue_core.errors import FileFormatError
+from cue_core.table import TableModel
 from cue_sim.gym.reward import Situation
 from cue_sim.overlap import separate
 from cue_sim.predict import CUE_BALL
@@ -17,6 +19,12 @@ GAP = 0.001
 SHIFT = 0.005
 """A given ball that overlaps, as measured ones do, may move so far to be legal [m]."""
 _TRIES = 10_000
+
+
+@lru_cache(maxsize=8)
+def _holes(table: TableModel) -> np.ndarray:
+    """Return the (k, 3) positions and radii of the pockets [m]; for a table that is asked about again and again."""
+    return np.array([[*p.position, p.radius] for p in table.pockets]).reshape(-1, 3)
 
 
 def random_spot(twin: Twin, generator: np.random.Generator, radius: float, taken: np.ndarray) -> np.ndarray:
@@ -34,8 +42,7 @@ def random_spot(twin: Twin, generator: np.random.Generator, radius: float, taken
     table = twin.table
     # a ball beyond the table's radius meets the nose further out; its own radius is always enough
     half = np.array([table.length, table.width]) / 2 - max(radius, table.ball_stop) - GAP
-    pockets = np.array([[*p.position, p.radius] for p in table.pockets]).reshape(-1, 3)
-    occupied = np.concatenate([pockets, taken.reshape(-1, 3)])
+    occupied = np.concatenate([_holes(table), taken.reshape(-1, 3)])
     for _ in range(_TRIES):
         spot = generator.uniform(-half, half)
         distance = np.hypot(occupied[:, 0] - spot[0], occupied[:, 1] - spot[1])
