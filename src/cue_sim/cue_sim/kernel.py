@@ -69,12 +69,22 @@ FAULTS = {
 }
 """Names of the kernel's faults. A bad start is one faster than 100 m/s or 10^4 rad/s, or farther away than 100 m."""
 _WARNING = -10
+_WARNINGS = {
+    "INERTIA": "nearly singular inertia",
+    "CONTACTFULL": "contact buffer full",
+    "CNSTRFULL": "constraint buffer full",
+    "BADQPOS": "bad position",
+    "BADQVEL": "bad velocity",
+    "BADQACC": "bad acceleration",
+    "BADCTRL": "bad control",
+}
 
 
 def fault(status: int) -> str | None:
     """Return the name of a fault, MuJoCo's own warnings included; None = no fault."""
     if status <= _WARNING:
-        return f"MuJoCo: {mujoco.mjtWarning(_WARNING - status).name.removeprefix('mjWARN_').lower()}"
+        name = mujoco.mjtWarning(_WARNING - status).name.removeprefix("mjWARN_")
+        return f"MuJoCo: {_WARNINGS.get(name, name.lower())}"
     return FAULTS.get(status)
 
 

@@ -196,6 +196,8 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   // how long each ball has been spared the cloth, in impacts
   double spared[CUE_MAX_BALLS] = {0};
   contacts known = {.balls = n};
+  cue_laws felt[CUE_MAX_BALLS];
+  uint8_t leans[CUE_MAX_BALLS] = {0};
   for (int k = 0; k < n * (n + layout->segments); k++) known.time[k] = -INFINITY;
   const double largest = options->largest_step;
   for (int i = 0; i < n; i++) cue_path_begin(paths + i, before + i, layout->radius[i], laws, largest);
@@ -216,7 +218,7 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     for (int i = 0; i < n; i++) {
       // on a bed too steep for its cloth a ball rests only where it leans on something
       const int resting = cue_at_rest(before + i);
-      still &= !in_play[i] || (resting && (!steep || !is_free[i]));
+      still &= !in_play[i] || (resting && (!steep || !is_free[i] || leans[i]));
       moves[i] = in_play[i] && (!resting || steep);
       cue_ball from = before[i];
       if (spared[i] > 0 && !resting) {
@@ -280,6 +282,10 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     const int instant = impacts && patience <= PATIENCE;
     memset(is_free, 1, sizeof is_free);
     memcpy(end, before, n * sizeof *end);
+    for (int i = 0; i < n && steep; i++) {
+      leans[i] = !instant && moves[i] && cue_lean(layout, d, i, before, touches, count, laws, felt + i);
+      if (leans[i]) cue_path_begin(paths + i, before + i, layout->radius[i], felt + i, largest);
+    }
     if (instant) {
       resolve(layout, laws, d, before, touches, count, active, &known, impulses, end);
       mark_touched(touches, active, count, is_free);

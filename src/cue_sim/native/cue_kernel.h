@@ -139,6 +139,10 @@ double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws
 void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double largest_step);
 void cue_path_at(cue_path* path, double t, cue_ball* out);
 
+// lean.c
+int cue_lean(const cue_layout* layout, const mjData* d, int i, const cue_ball* balls, const cue_touch* touch, int count,
+             const cue_laws* laws, cue_laws* felt);
+
 // meeting.c
 typedef struct {
   double time;  // [s] from now
