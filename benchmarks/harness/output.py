@@ -77,17 +77,17 @@ def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_json(data: Mapping[str, Any], path: Path) -> None:
-    """Write the data; what is not finite becomes null, so that any tool reads it."""
-    write_atomically(path, json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write the data with six digits; what is not finite becomes null, so that any tool reads it."""
+    write_atomically(path, json.dumps(_shortened(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _finite(value: Any) -> Any:
+def _shortened(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {str(k): _shortened(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+        return [_shortened(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
     return value
 
 

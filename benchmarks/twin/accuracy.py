@@ -15,6 +15,7 @@ from benchmarks.twin.shots import (
     rest_differences,
     starts_of_class,
 )
+from cue_core.errors import CueError
 from cue_core.parameters import nominal_values
 from cue_sim.kernel import LARGEST_STEP
 from cue_sim.laws import Laws
@@ -29,7 +30,8 @@ def against_reference(table: str, label: str, count: int, seed: int) -> dict[str
 
     Returns:
         Per shot: ``mm`` largest rest difference over the balls [mm], ``mean_mm`` over balls that moved, ``half_mm`` the
-        largest at half the step, ``contacts`` in the twin, ``same_contacts`` whether the reference has as many.
+        largest at half the step, ``contacts`` in the twin, ``same_contacts`` whether the reference has as many,
+        ``fault`` of the twin; and ``refused``: what the reference says of shots that it could not play.
 
     Raises:
         UnavailableError: this version has no reference.
@@ -41,10 +43,15 @@ def against_reference(table: str, label: str, count: int, seed: int) -> dict[str
     twin = Twin(load_table(table), ball_ids(BALLS))
     half = Twin(twin.table, twin.ball_ids, largest_step=LARGEST_STEP / 2)
     laws = Laws.from_parameters(nominal_values())
-    out: dict[str, list[Any]] = {k: [] for k in ("mm", "mean_mm", "half_mm", "contacts", "same_contacts", "fault")}
+    names = ("mm", "mean_mm", "half_mm", "contacts", "same_contacts", "fault", "refused")
+    out: dict[str, list[Any]] = {name: [] for name in names}
     for start in starts_of_class([seed, len(table)], twin, label, count):
         path, finer = twin.simulate(start, None), half.simulate(start, None)
-        exact = reference.simulate(twin.table, start, laws, horizon=HORIZON)
+        try:
+            exact = reference.simulate(twin.table, start, laws, horizon=HORIZON)
+        except CueError as error:
+            out["refused"].append(str(error))
+            continue
         difference = rest_differences(path, exact)
         moved = np.linalg.norm(exact.rest_positions - start.positions, axis=1) > 1e-6
         out["mm"].append(MM * float(difference.max()))

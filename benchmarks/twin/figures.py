@@ -93,7 +93,8 @@ def _accuracy(out: _Figures) -> None:
                 "mm",
                 0.2,
                 note=lambda v: (
-                    f"{len(v['mm'])} shots, 90 % below {np.quantile(v['mm'], 0.9):.3g} mm, "
+                    (f"{len(v['refused'])} shots that the reference refused left out; " if v["refused"] else "")
+                    + f"{len(v['mm'])} shots, 90 % below {np.quantile(v['mm'], 0.9):.3g} mm, "
                     f"same number of contacts in {100 * np.mean(v['same_contacts']):.0f} %"
                 ),
             )
@@ -150,7 +151,12 @@ def _soundness(out: _Figures) -> None:
     escapes = sum(value["off_table"] for value in everything) if everything else None
     named = ", ".join(f"{faults.count(fault)} x {fault}" for fault in sorted(set(faults))) or "none"
     out.data["escapes"] = escapes if escapes is not None else f"not measured: {problem}"
-    note = problem if escapes is None else f"faults that the kernel named: {named}"
+    hops = sum(value["airborne"] for value in everything)
+    note = (
+        problem
+        if escapes is None
+        else f"the kernel named faults: {named}; balls that would have hopped: in {hops} shots"
+    )
     out.rows.append(Row("escapes", "balls off the table that nothing announced", escapes, "", 0, note=note))
     out.detail["faults"] = faults
 

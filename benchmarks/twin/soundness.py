@@ -11,6 +11,7 @@ from benchmarks.twin.shots import ball_ids, load_table, rack, random_starts
 from cue_core.parameters import nominal_values
 from cue_core.table import TableModel
 from cue_sim import kernel
+from cue_sim.kernel import EventKind
 from cue_sim.laws import Laws
 from cue_sim.twin import HORIZON, Start, Twin
 
@@ -81,7 +82,7 @@ def energy_and_escapes(table: str, kind: str, count: int, seed: int) -> dict[str
     Returns:
         ``rise``: per shot the largest relative rise of energy; ``kernel_rise``: the largest that the kernel itself saw
         in those shots, played in one go; ``off_table``: balls found off the table without a fault that says so;
-        ``faults``: those that the kernel named.
+        ``airborne``: shots in which an event says that a ball would have hopped; ``faults``: what the kernel named.
     """
     model_table = load_table(table)
     if kind == "breaks":
@@ -95,7 +96,14 @@ def energy_and_escapes(table: str, kind: str, count: int, seed: int) -> dict[str
     data = mujoco.MjData(twin.model)
     whole = twin.simulate_batch(starts, nominal_values(), threads=1)
     kernel_rise = max((float(path.energy_gain) for path in whole), default=0.0)
-    out: dict[str, Any] = {"rise": [], "kernel_rise": kernel_rise, "off_table": 0, "faults": []}
+    airborne = sum(path.contacts(EventKind.AIRBORNE) > 0 for path in whole)
+    out: dict[str, Any] = {
+        "rise": [],
+        "kernel_rise": kernel_rise,
+        "off_table": 0,
+        "airborne": airborne,
+        "faults": [],
+    }
     for start in starts:
         rise, lost, fault = _play(twin, twin.model, data, start)
         out["rise"].append(rise)
