@@ -69,7 +69,7 @@ def make_parts(options: Options) -> list[Part]:
         add(
             f"vs_pooltool/{balls}",
             "speed:vs_pooltool",
-            {"balls": balls, **timed, "count": 20 if quick else 100},
+            {"balls": balls, **timed, "count": 20 if quick else 100, "repeats": 3 if quick else 5},
             alone=True,
         )
     add("scaling_2/6", "speed:scaling_2", {**timed, "count": 200 if quick else 2000}, alone=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -41,7 +43,9 @@ def _system(table: Any, params: Any, shot: Any, length: float, width: float) -> 
 
 
 def main() -> None:
-    """Serve one parent until it closes the pipe."""
+    """Serve one parent until it closes the pipe or ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also in the middle of a batch
     given = json.loads(sys.stdin.readline())
     size, value = given["table"], given["parameters"]
     length, width, radius = size["length"], size["width"], size["ball_radius"]
