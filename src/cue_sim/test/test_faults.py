@@ -165,6 +165,30 @@ def test_m02_the_steps_are_kept_with_the_parameters(tmp_path):
     assert np.any(same != Twin(table(), (0, 1), largest_step=0.002).simulate(start, None).rest_positions)
 
 
+# --- M04: bodies that never settle ---
+
+
+@pytest.mark.parametrize("restitution", [0.7, 1.0])
+def test_m04_rest_is_told_within_a_second_and_lasts(twin_of_six, restitution):
+    """However lively balls and cushions are, on a bed less steep than its cloth holds: what rests rests for good."""
+    rng = np.random.default_rng(3)
+    values = vector(ball_restitution=restitution, cushion_restitution=restitution, tilt_x=0.003, tilt_y=-0.004)
+    times = np.arange(0, 20, 0.05)
+    for _ in range(12):
+        heap = rng.uniform([-0.45, -0.2], [0.45, 0.2], (6, 2))
+        heap[1:4] = heap[1] + twin_of_six.table.ball_radius * np.array([[0, 0], [2, 0], [1, math.sqrt(3)]])
+        angle, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.5, 3)
+        start = Start.at_rest(heap)
+        start.velocities[0] = speed * np.array([math.cos(angle), math.sin(angle)])
+        path = twin_of_six.simulate(start, values, times)
+        travel = np.hypot(*np.diff(path.positions, axis=0).transpose(2, 0, 1)).max(axis=1)
+        last = times[1:][travel > 1e-5].max(initial=0)
+        assert path.fault is None and path.rest_time <= last + 1.0
+        again = twin_of_six.simulate(Start.at_rest(path.rest_positions, ~path.rest_pocketed), values, times)
+        assert again.rest_time == 0
+        np.testing.assert_allclose(again.rest_positions, path.rest_positions, atol=1e-6)
+
+
 # --- M08, M11: wild starts ---
 
 WILD = """

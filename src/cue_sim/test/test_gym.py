@@ -346,7 +346,7 @@ def test_a_float32_policy_may_sit_on_a_bound():
         ({"table": "12ft"}, "12ft"),
         ({"balls": [1, 2]}, "cue ball"),
         ({"balls": 17}, "balls is 17"),
-        ({"goal_ball": 9}, "no ball 9"),
+        ({"goal_ball": 9}, "is 9, the table has"),
         ({"goal": (2.0, 0.0)}, "goal"),
         ({"layout": {1: (0, 0)}}, "cue ball"),
         ({"layout": {0: (0, 0), 1: (0.01, 0)}}, "ball . at"),
@@ -404,6 +404,7 @@ def test_a_picture_shows_the_balls_where_they_lie():
 
 
 def test_the_example_of_the_documentation_runs(calibrated, monkeypatch, capsys):
+    """In a run folder, as the page says."""
     monkeypatch.chdir(calibrated)
     text = (ROOT / "docs" / "gym.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -62,6 +62,10 @@ class Game:
         self.ground, self.options = ground, options
         self.faults = 0
         twin = ground.twin
+        if options.goal_ball is not None and options.goal_ball not in twin.ball_ids:
+            raise FileFormatError(
+                "goal_ball", f"is {options.goal_ball}, the table has {list(twin.ball_ids)}; None = no goal"
+            )
         self._goal_index = None if options.goal_ball is None else twin.index(options.goal_ball)
         self._fixed_goal = None if options.goal is None else self._checked_goal(options.goal)
         self._fixed_layout: Situation | None = None
