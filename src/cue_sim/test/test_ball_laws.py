@@ -144,3 +144,29 @@ def test_mathavan_lets_the_slate_hold_the_ball_that_is_pressed_down() -> None:
     assert slated.slate[0, 1, 2] == pytest.approx(-slated.contact[0, 2])
     assert np.all(slated.slate[0, 0] == 0)
     assert slated.velocity[0, 1, 1] < plain.velocity[0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("speed", "topspin", "cut_deg", "published"),
+    [
+        (1.539, 58.63, 33.83, (0.914, 0.831, 31.93, 32.20)),
+        (1.032, 39.31, 26.36, (0.520, 0.599, 32.45, 25.07)),
+        (1.364, 51.96, 40.52, (0.917, 0.676, 29.91, 38.62)),
+        (1.731, 65.94, 46.50, (1.280, 0.780, 27.32, 44.38)),
+        (0.942, 35.89, 18.05, (0.383, 0.579, 29.47, 17.15)),
+    ],
+)
+def test_mathavan_gives_his_tables(speed: float, topspin: float, cut_deg: float, published: tuple[float, ...]) -> None:
+    """Tables 1 and 2 of the paper: speeds of both balls once they roll [m/s], and their angles to the shot [deg]."""
+    radius, mass, cut = 0.02625, 0.1406, math.radians(cut_deg)
+    heading = np.array([math.sin(cut), math.cos(cut)])
+    velocity, spin = np.zeros((2, 2)), np.zeros((2, 3))
+    velocity[0], spin[0, :2] = speed * heading, topspin * np.array([-heading[1], heading[0]])
+    own = {"slate_friction": 0.21}
+    using = replace(NOMINAL, ball_law="mathavan2014", ball_parameters=own, ball_restitution=0.89, ball_friction=0.05)
+    after = laws.find("ball", "mathavan2014")(BallImpact(velocity, spin, (radius, radius), (mass, mass)), using)
+    slip = after.velocity + radius * np.stack([-after.spin[:, 1], after.spin[:, 0]], -1)
+    rolling = after.velocity - 2 / 7 * slip
+    speeds = np.linalg.norm(rolling, axis=1)
+    angles = np.degrees(np.arccos(rolling @ heading / speeds))
+    np.testing.assert_allclose([*speeds, *angles], published, rtol=1e-2)
