@@ -157,7 +157,7 @@ class Game:
             goal = self._checked_goal(options["goal"])
         elif goal is None and self._goal_index is not None:
             radius = float(self.ground.twin.layout.radius[self._goal_index])
-            goal = random_spot(self.ground.twin, generator, radius, np.empty((0, 3)))
+            goal = random_spot(self.ground.twin, generator, radius)
         self._values, self._situation, self._goal = values, situation, goal
         self._shots, self._over, self._pending = 0, False, None
         return self.observation(), {"parameters": values.copy(), "shots": 0}
