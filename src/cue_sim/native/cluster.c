@@ -117,10 +117,7 @@ void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const m
       const double force = stiffness * squeeze[c] * sqrt(squeeze[c]) * (vn > 0 ? e2 : 1);
       for (int k = 0; k < 3; k++) slip[k] = v[k] - vn * frame[k];
       const double speed = sqrt(dot(slip, slip));
-      double mu = laws->ball_friction;
-      if (laws->ball_friction_decay > 0) {
-        mu = laws->ball_friction_floor + (mu - laws->ball_friction_floor) * exp(-laws->ball_friction_decay * speed);
-      }
+      const double mu = cue_ball_friction(laws, speed);
       for (int k = 0; k < 3; k++) p[k] = force * dt * (frame[k] - mu * slip[k] / fmax(speed, slow));
       for (int k = 0; k < 3; k++) impulse[3 * c + k] += p[k];
       for (int k = 0; k < 3; k++) arm[k] = layout->radius[first] * frame[k];

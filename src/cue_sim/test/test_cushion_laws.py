@@ -64,6 +64,19 @@ def test_no_law_makes_energy(name: str) -> None:
             assert np.all(after.velocity[:, 1] < 1e-12)  # no ball goes on into the cushion
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if laws.find("cushion", name).parameters])
+def test_no_value_of_a_laws_own_parameters_makes_energy_or_nonsense(name: str) -> None:
+    velocity, spin = states(500)
+    rng, parameters = np.random.default_rng(6), laws.find("cushion", name).parameters.values()
+    for draw in range(8):
+        share = rng.integers(0, 2, len(parameters)) if draw < 4 else rng.uniform(size=len(parameters))  # corners first
+        own = {p.name: p.minimum + float(s) * (p.maximum - p.minimum) for p, s in zip(parameters, share, strict=True)}
+        after = play(name, velocity, spin, replace(NOMINAL, cushion_restitution=1.0), **own)
+        assert np.isfinite(after.velocity).all() and np.isfinite(after.spin).all(), own
+        assert np.all(energy(after.velocity, after.spin) <= energy(velocity, spin) * (1 + 1e-12)), own
+        assert np.all(-(after.nose @ [0, C, S]) > 0), own
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_b05_mirror_images_agree(name: str) -> None:
     velocity, spin = states(500)

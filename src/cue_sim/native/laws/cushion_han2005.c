@@ -28,10 +28,10 @@ static void impact(const cue_laws* laws, const double* own, const cue_cushion_im
 }
 
 static const cue_law_parameter parameters[] = {
-    {"restitution_constant", "1", .39, .1, 1, "of the measured restitution, at rest"},
-    {"restitution_linear", "s/m", .257, -.3, .5, "of the measured restitution, growth with speed"},
-    {"restitution_quadratic", "s^2/m^2", -.044, -.2, 0, "of the measured restitution, bend"},
-    {"friction_constant", "1", .471, .1, 1, "of the measured friction, head on"},
+    {"restitution_constant", "1", .39, .2, 1, "of the measured restitution, at rest"},
+    {"restitution_linear", "s/m", .257, 0, .5, "of the measured restitution, growth with speed"},
+    {"restitution_quadratic", "s^2/m^2", -.044, -.1, 0, "of the measured restitution, bend"},
+    {"friction_constant", "1", .471, .25, 1, "of the measured friction, head on"},
     {"friction_linear", "1/rad", .241, 0, .3, "fall of the measured friction with the angle of incidence"},
     {0},
 };
