@@ -25,7 +25,7 @@ from scipy.integrate import solve_ivp
 
 from cue_core.errors import CueError
 from cue_sim.laws import Laws
-from cue_sim.reference.impacts import Body
+from cue_sim.reference.impacts import Body, point_directions
 
 _TURN = 1e-3
 """Speed, as a share of the blow's, over which force and friction change sides: a step would stop the integrator."""
@@ -53,9 +53,8 @@ def blow(
     directions = np.zeros((count, 3, 6 * n))  # J: from (v, w) of all balls to the velocity at each contact
     for c, (i, j, normal) in enumerate(contacts):
         for ball, sign in ((i, -1.0), (j, 1.0)):
-            arm = -sign * bodies[ball].radius * normal
-            directions[c, :, 6 * ball : 6 * ball + 3] = sign * np.diag([1.0, 1.0, 0.0])
-            directions[c, :, 6 * ball + 3 : 6 * ball + 6] = sign * _cross_matrix(-arm)
+            at_contact = point_directions(-sign * bodies[ball].radius * normal)
+            directions[c, :, 6 * ball : 6 * ball + 6] = sign * at_contact
     flat = directions.reshape(3 * count, 6 * n)
     motion = np.concatenate([np.concatenate([b.velocity, b.spin]) for b in bodies])
     inverse = np.concatenate([np.repeat([1 / b.mass, 1 / b.inertia], 3) for b in bodies])
@@ -116,8 +115,3 @@ def _friction(laws: Laws, slip: np.ndarray) -> np.ndarray:
 def _together(first: float, second: float) -> float:
     """Reduced mass, and radius of the sphere on a plane, that stand for a pair."""
     return first * second / (first + second)
-
-
-def _cross_matrix(a: np.ndarray) -> np.ndarray:
-    """The (3, 3) matrix of b -> a x b."""
-    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])

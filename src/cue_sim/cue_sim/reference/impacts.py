@@ -63,6 +63,16 @@ class Body:
         return replace(self, velocity=velocity, spin=self.spin + np.cross(arm, impulse) / self.inertia)
 
 
+def point_directions(arm: np.ndarray) -> np.ndarray:
+    """Return the (3, 6) matrix that makes a ball's velocity and spin the velocity of its point at ``arm`` (3,) [m].
+
+    It leaves out the ball's upright velocity, which the cloth keeps at zero.
+    """
+    x, y, z = arm
+    turning = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+    return np.hstack([np.diag(_LEVEL), turning])
+
+
 def rebound(approach: float, restitution: float, again: bool = False) -> float:
     """Return the speed [m/s] at which two bodies part that met at the speed ``approach``.
 
@@ -89,6 +99,12 @@ def cushion_restitution(laws: Laws, cushion: int, speed: float) -> float:
     slope = laws.cushion_restitution_slope
     wanted = laws.cushion_restitution + laws.cushion_offset[cushion] + slope * (speed - 1.0)
     return min(max(wanted, 0.05), max(1.0, laws.cushion_restitution))
+
+
+def own_parameters(laws: Laws, slot: str) -> dict[str, float]:
+    """Return the own parameters of the law chosen for "ball" or "cushion"; those not given are nominal."""
+    nominal = {name: item.nominal for name, item in laws.law(slot).parameters.items()}
+    return {**nominal, **getattr(laws, f"{slot}_parameters")}
 
 
 def ball_on_ball(first: Body, second: Body, normal: np.ndarray, laws: Laws, again: bool = False) -> np.ndarray:

@@ -17,6 +17,7 @@ from cue_core.errors import CueError, FileFormatError
 from cue_core.table import TableModel
 from cue_sim.laws import Laws
 from cue_sim.reference import clusters
+from cue_sim.reference.cushions import nose_law
 from cue_sim.reference.events import (
     FROZEN,
     Nose,
@@ -29,6 +30,7 @@ from cue_sim.reference.events import (
 )
 from cue_sim.reference.impacts import SLOW, Body, ball_on_ball, ball_on_nose
 from cue_sim.reference.motion import Cloth, Phase, Piece, State
+from cue_sim.reference.pairs import pair_law
 from cue_sim.reference.path import Event, EventKind, Path
 
 HORIZON = 20.0
@@ -165,6 +167,8 @@ class _Run:
     ) -> None:
         self.laws = laws
         self.cloth = Cloth(laws)
+        self.nose_law = nose_law(laws.cushion_law)
+        self.pair_law = pair_law(laws.ball_law)
         self.ids = ids
         self.now = 0.0
         self.events: list[Event] = []
@@ -306,8 +310,10 @@ class _Run:
             state = ball.piece.at(self.now)
             normal = tilted_normal(event.nose.nearest(state.place) - state.place, ball.surroundings.lift)
             body = ball.body(self.now)
-            again = self._meets_again(i, -1 - event.other)
-            struck = body.struck(ball.radius * normal, ball_on_nose(body, normal, event.other, self.laws, again))
+            if self._meets_again(i, -1 - event.other):
+                struck = body.struck(ball.radius * normal, ball_on_nose(body, normal, event.other, self.laws, True))
+            else:
+                struck = self.nose_law(body, normal, event.other, self.laws)
             self._record(EventKind.CUSHION, i, event.other)
             self._cut(ball)
             self.place(i, struck.state(state.place))
@@ -323,9 +329,12 @@ class _Run:
         if len(group) == 1:
             (a, b, normal) = contacts[0]
             first, second = bodies[a], bodies[b]
-            impulse = ball_on_ball(first, second, normal, self.laws, self._meets_again(i, j))
-            after = [first.struck(first.radius * normal, -impulse), second.struck(-second.radius * normal, impulse)]
-            bodies = [after[0], after[1]] if a == 0 else [after[1], after[0]]
+            if self._meets_again(i, j):
+                impulse = ball_on_ball(first, second, normal, self.laws, True)
+                pair = first.struck(first.radius * normal, -impulse), second.struck(-second.radius * normal, impulse)
+            else:
+                pair = self.pair_law(first, second, normal, self.laws)
+            bodies = [pair[a], pair[b]]
             happened = group
         else:
             bodies, pushed = clusters.blow(bodies, contacts, self.laws)
@@ -338,7 +347,7 @@ class _Run:
         return balls
 
     def _meets_again(self, i: int, other: int) -> bool:
-        """Tell whether ball ``i`` met another ball, or cushion -1 - ``other``, just before; remember that it does now."""
+        """Tell whether ball ``i`` met another ball, or cushion -1 - ``other``, just before; remember that it does."""
         before = self._last_met.get((i, other), -math.inf)
         self._last_met[i, other] = self.now
         return self.now - before < _JUST_BEFORE
