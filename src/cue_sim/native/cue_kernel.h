@@ -87,6 +87,8 @@ typedef struct {
 
 // registry.c (and laws/law.h)
 void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h);
+int cue_cloth_exact(const cue_laws* laws);
+double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws);
 
 // impact.c
 typedef struct {
@@ -112,8 +114,9 @@ void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball
 
 // pocket.c
 // Returns the pocket that has taken ball i, -1 = none, -2 = it is off the table; `over` [s]: for how long it has been
-// over a drop, 0 = it is over none; a step of h ends now.
-int cue_pocket_of(const cue_layout* layout, int i, const cue_ball* ball, double h, double* over);
+// over a drop, 0 = it is over none; a step of h ends now. Where the ball climbs out of a drop its velocity changes, and
+// `hop` is the height to which it rises [m], else negative.
+int cue_pocket_of(const cue_layout* layout, int i, cue_ball* ball, double h, double* over, double* hop);
 // Returns the time until ball i crosses a drop's edge or is gone, on its straight path; INFINITY = it does not.
 double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* ball, double over, double horizon);
 
@@ -134,8 +137,6 @@ typedef struct {
   double spacing, radius;
   const cue_laws* laws;
 } cue_path;
-int cue_cloth_exact(const cue_laws* laws);
-double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws);
 void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double largest_step);
 void cue_path_at(cue_path* path, double t, cue_ball* out);
 

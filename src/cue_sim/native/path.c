@@ -55,23 +55,3 @@ void cue_path_at(cue_path* path, double t, cue_ball* out) {
   *out = path->node[k];
   piece(path, t, out);
 }
-
-// Whether one call of the cloth law is exact however long it reaches.
-int cue_cloth_exact(const cue_laws* laws) {
-  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap == 0 && laws->rolling_slope == 0;
-}
-
-// An upper bound of the ball's acceleration from now on [m/s^2], as long as nothing but the cloth acts on it.
-double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws) {
-  const double slope = laws->gravity * (fabs(laws->tilt_x) + fabs(laws->tilt_y));
-  const double speed2 = ball->vx * ball->vx + ball->vy * ball->vy;
-  if (speed2 == 0 && ball->wx == 0 && ball->wy == 0) return slope;
-  const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
-  double rolling = laws->gravity * laws->rolling_friction;
-  if (laws->rolling_slope != 0 || laws->nap != 0) {
-    const double spin = sqrt(ball->wx * ball->wx + ball->wy * ball->wy), speed = sqrt(speed2) + radius * spin;
-    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap));  // sliding may yet speed it up
-  }
-  if (ux * ux + uy * uy < 1e-22) return rolling + slope;
-  return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;
-}

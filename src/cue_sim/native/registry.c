@@ -48,6 +48,17 @@ double cue_cushion_restitution(const cue_laws* laws, int cushion, double inciden
   return fmin(fmax(e, .05), fmax(1, laws->cushion_restitution));
 }
 
+int cue_cloth_exact(const cue_laws* laws) {
+  const cue_law* law = cue_chosen_law(laws, CUE_SLOT_CLOTH);
+  return law->exact && law->exact(laws, laws->own[CUE_SLOT_CLOTH]);
+}
+
+double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws) {
+  const cue_law* law = cue_chosen_law(laws, CUE_SLOT_CLOTH);
+  if (law->bound) return law->bound(laws, laws->own[CUE_SLOT_CLOTH], radius, ball);
+  return laws->gravity * (fmax(1, laws->sliding_friction) + fabs(laws->tilt_x) + fabs(laws->tilt_y));
+}
+
 void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h) {
   cue_chosen_law(laws, CUE_SLOT_CLOTH)->cloth(laws, laws->own[CUE_SLOT_CLOTH], radius, h, ball);
 }

@@ -75,5 +75,27 @@ static void roll(const cue_laws* laws, const double* own, double radius, double 
   ball->wz = fabs(ball->wz) <= dw ? 0 : ball->wz - copysign(dw, ball->wz);
 }
 
-CUE_CLOTH_LAW(coulomb, roll, .source = "Alciatore, billiards.colostate.edu, TP 4.1 and B.8",
+static double bound(const cue_laws* laws, const double* own, double radius, const cue_ball* ball) {
+  (void)own;
+  const double slope = laws->gravity * (fabs(laws->tilt_x) + fabs(laws->tilt_y));
+  const double speed2 = ball->vx * ball->vx + ball->vy * ball->vy;
+  if (speed2 == 0 && ball->wx == 0 && ball->wy == 0) return slope;
+  double rolling = laws->gravity * laws->rolling_friction;
+  if (laws->rolling_slope != 0 || laws->nap != 0) {
+    const double spin = sqrt(ball->wx * ball->wx + ball->wy * ball->wy), speed = sqrt(speed2) + radius * spin;
+    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap));  // sliding may yet speed it up
+  }
+  const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
+  if (ux * ux + uy * uy < 1e-22) return rolling + slope;
+  return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;
+}
+
+// Otherwise the acceleration turns or changes within a phase.
+static int exact(const cue_laws* laws, const double* own) {
+  (void)own;
+  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap == 0 && laws->rolling_slope == 0;
+}
+
+CUE_CLOTH_LAW(coulomb, roll, .bound = bound, .exact = exact,
+              .source = "Alciatore, billiards.colostate.edu, TP 4.1 and B.8",
               .description = "Coulomb sliding, then rolling resistance; spin about the vertical decays on its own")

@@ -93,6 +93,10 @@ typedef struct {
   void (*cloth)(const cue_laws*, const double* own, double radius, double h, cue_ball*);
   void (*ball)(const cue_laws*, const double* own, const cue_ball_impact*, cue_ball_impulse*);
   void (*cushion)(const cue_laws*, const double* own, const cue_cushion_impact*, cue_cushion_impulse*);
+  // What a cloth law may say of its paths, so that events are found in fewer steps: an upper bound of the ball's
+  // acceleration from now on [m/s^2], and whether one call is exact however long it reaches. NULL = careful guesses.
+  double (*bound)(const cue_laws*, const double* own, double radius, const cue_ball*);
+  int (*exact)(const cue_laws*, const double* own);
 } cue_law;
 
 // Enters a law into the registry when the kernel is loaded. ID is its name; the rest sets fields of cue_law:
