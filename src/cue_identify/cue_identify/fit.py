@@ -140,7 +140,10 @@ class Fitter:
             # a search would call them identified at whatever it drew
             raise FitError(FitCode.NO_INFORMATION, f"the twin does not use {', '.join(idle)}: leave out or mend")
         used = present.shot_ids if present.revision > 0 else ()
-        chosen = split(records, request.shot_ids, request.held_out_shot_ids, self._simulator.ball_ids, used)
+        simulator = self._simulator
+        chosen = split(
+            records, request.shot_ids, request.held_out_shot_ids, simulator.ball_ids, used, simulator.why_doubtful
+        )
         budget = Budget(request.evaluations or self._config.evaluations, stop, report)
         run = _Run(self._simulator, self._config, budget, space, np.random.default_rng([request.seed, 0xC0E]))
         return dataclasses.replace(run.whole(chosen, present, begin), seed=request.seed)

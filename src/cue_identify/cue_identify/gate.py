@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,6 +43,7 @@ def split(
     held_out_ids: Sequence[str],
     ball_ids: Iterable[int],
     used: Iterable[str] = (),
+    reject: Callable[[ShotRecord], str] = lambda record: "",
 ) -> Split:
     """Choose the shots.
 
@@ -52,6 +53,7 @@ def split(
         held_out_ids: that judge; empty = the newest of the shots to fit, when there are at least four.
         ball_ids: that the twin knows.
         used: shots that the present estimate was fitted to; it cannot be judged fairly by them.
+        reject: says why a shot that is sound in itself neither fits nor judges; empty = nothing against it.
 
     Raises:
         FitError: NO_SHOTS, UNKNOWN_SHOT, INVALID_GOAL (one shot in both halves, by id or by content), or
@@ -73,7 +75,7 @@ def split(
     def usable(candidates: Iterable[ShotRecord]) -> list[ShotRecord]:
         kept = []
         for record in candidates:
-            reason = why_unusable(record, ids)
+            reason = why_unusable(record, ids) or reject(record)
             if reason:
                 excluded[record.shot_id or f"record {record.index}"] = reason
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from cue_identify.errors import FitCode, FitError
 from cue_identify.observations import CUE_BALL, ShotData
 from cue_identify.scoring import ShotScore, sample_times, score_shot
 
+_FROZEN_GAP = 0.002  # [m] below it two balls count as touching: two observed places are no better than that
 _CHUNK = 48  # simulations between two looks at the cancel flag: some tenths of a second at most
 _HORIZON = 60.0  # [s] every ball rests by then, as in cue_sim.twin
 
@@ -35,6 +37,9 @@ class Simulator(Protocol):
 
     def idle(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of the parameters that no shot could tell anything of."""
+
+    def why_doubtful(self, record: ShotRecord) -> str:
+        """Return why no simulation can be held against this shot; empty = nothing against it."""
 
     def simulate(
         self, starts: Sequence[Any], values: np.ndarray, times: Sequence[np.ndarray], horizon: float, threads: int
@@ -68,6 +73,16 @@ class TwinSimulator:
         from cue_sim.predict import unused_parameters
 
         return unused_parameters(self._table, names)
+
+    def why_doubtful(self, record: ShotRecord) -> str:
+        """Name two balls that moved and touched beforehand: how a blow splits hangs on gaps that no camera sees."""
+        moved = set(record.moved_ball_ids())
+        balls = [ball for ball in record.before if ball.in_play and ball.ball_id in moved]
+        for first, second in itertools.combinations(balls, 2):
+            gap = float(np.linalg.norm(first.position - second.position)) - 2 * self._table.ball_radius
+            if gap < _FROZEN_GAP:
+                return f"balls {first.ball_id} and {second.ball_id} touched when they were struck"
+        return ""
 
     def simulate(
         self, starts: Sequence[Any], values: np.ndarray, times: Sequence[np.ndarray], horizon: float, threads: int

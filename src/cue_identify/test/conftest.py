@@ -42,6 +42,7 @@ class FakeSimulator:
         self.ball_ids, self.faulty, self.deaf = tuple(ball_ids), faulty, deaf
         self.order = list(PARAMETERS)
         self.simulated = 0
+        self.doubts = {}
 
     def of(self, values, name):
         return PARAMETERS[name].nominal if self.deaf else values[self.order.index(name)]
@@ -57,6 +58,9 @@ class FakeSimulator:
 
     def idle(self, names):
         return ()
+
+    def why_doubtful(self, record):
+        return self.doubts.get(record.shot_id, "")
 
     def simulate(self, starts, values, times, horizon, threads):
         self.simulated += len(starts)

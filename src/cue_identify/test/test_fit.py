@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cue_core.balls import BallState
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
+from cue_core.shots import BallTrack, ShotRecord, Stroke
 from cue_core.table import TableModel
 from cue_identify.errors import FitCode, FitError
 from cue_identify.fit import FitConfig, FitRequest, Fitter
@@ -14,6 +16,7 @@ from cue_identify.store import EstimateStore
 from cue_sim.twin import Twin
 from cue_sim.world_config import config_file
 
+SMALL = TableModel.load(config_file("tables", "small"))
 ORDER = list(PARAMETERS)
 STRAIGHT = ("sliding_friction", "rolling_friction", "tip_restitution")
 
@@ -116,9 +119,40 @@ def test_a_shot_that_nothing_explains_is_left_out_with_the_reason(fake_simulator
     np.testing.assert_allclose(outcome.estimate.values, HIDDEN, rtol=0.05)
 
 
+@pytest.mark.parametrize(("gap", "told"), [(0.0, True), (0.0015, True), (0.004, False)])
+def test_b04_a_blow_through_frozen_balls_is_doubtful(make_pair_record, gap, told):
+    reason = TwinSimulator(SMALL, (0, 1, 3)).why_doubtful(make_pair_record(gap, moved=(0, 1, 3)))
+    assert reason == ("balls 1 and 3 touched when they were struck" if told else "")
+    # a pair that nobody touched is no concern
+    assert TwinSimulator(SMALL, (0, 1, 3)).why_doubtful(make_pair_record(gap, moved=(0,))) == ""
+
+
+def test_b04_doubtful_shots_neither_fit_nor_judge(fake_simulator, make_straight_records):
+    simulator = fake_simulator()
+    records = make_straight_records(simulator, HIDDEN, 6)
+    simulator.doubts = {"shot-1": "balls 1 and 3 touched", "shot-5": "balls 1 and 3 touched"}
+    outcome = fit(simulator, records, FitRequest(parameters=STRAIGHT))
+    assert set(outcome.excluded) == {"shot-1", "shot-5"}
+    assert not {"shot-1", "shot-5"} & set(outcome.estimate.shot_ids)
+
+
+@pytest.fixture
+def make_pair_record():
+    """Return a function that makes the record of a shot at balls 1 and 3, ``gap`` [m] apart."""
+
+    def make(gap, moved):
+        places = {0: (-0.3, 0.0), 1: (0.0, 0.0), 3: (2 * SMALL.ball_radius + gap, 0.0)}
+        before = tuple(BallState(ball, np.array(place)) for ball, place in places.items())
+        way, spread = np.zeros((2, 2)), np.zeros((2, 2, 2))
+        tracks = tuple(BallTrack(ball, np.array([0.0, 1.0]), way, spread) for ball in moved)
+        return ShotRecord("pair", 0, None, Stroke(1.0, 0.0), 0.0, before, before, tracks)
+
+    return make
+
+
 def test_m06_a_parameter_that_the_twin_does_not_use_is_refused_by_name(monkeypatch, records):
     """Nudged at start-up, on the real twin: as if its model ignored one of the parameters asked for."""
-    twin = TwinSimulator(TableModel.load(config_file("tables", "small")), (0, 1))
+    twin = TwinSimulator(SMALL, (0, 1))
     assert twin.idle(ORDER) == ()
     k = ORDER.index("ball_friction")
     simulate = Twin.simulate
