@@ -16,8 +16,9 @@ from cue_core.settings import check_settings, setting
 from cue_core.shot_log import read_lines
 from cue_core.shots import Shot
 from cue_core.table import TableModel
-from cue_sim.export import save_portable, save_twin
+from cue_sim.export import save_twin
 from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP
+from cue_sim.portable import save_portable
 from cue_sim.predict import Prediction, predict
 from cue_sim.twin import Twin
 

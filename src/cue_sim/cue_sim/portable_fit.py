@@ -1,0 +1,316 @@
+"""Find the portable copy's contact parameters that make it behave most like the exact twin, and say how alike it is.
+
+Three parts of the copy are fitted one after the other, each to what it alone decides, so that nothing chaotic comes in:
+the cloth to balls that roll and slide freely, the cushions to single rebounds, the balls to single collisions. Rebounds
+and collisions are compared in the velocity with which each ball rolls on, and in its upright spin. How far the copy is
+from the twin is then measured on whole shots that the fit has not seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cue_core.errors import CueError
+from cue_core.parameters import ParameterEstimate
+from cue_core.table import TableModel
+from cue_sim.path import Start
+from cue_sim.portable import PortableParameters
+from cue_sim.portable_measure import CLASSES, SHOTS, Difference, Progress, measure, random_start
+from cue_sim.portable_play import Cancelled, ExactImpacts, PortableCancelledError, PortableTable
+from cue_sim.twin import Twin
+
+_ROLLS, _IMPACTS = 12, 80  # probes of the cloth, and of the cushions and the balls each
+_CLOTH_EVALUATIONS, _IMPACT_EVALUATIONS, _POPULATION = 5, 96, 8
+_SPEED = 0.05, 1.6  # of probed impacts, times the root of the table's length [m^0.5/s]
+_ROLLING_SCALE, _SPIN_SCALE = 0.02, 0.05  # m/s: errors well below count by their square, well above hardly more
+_BOUNDS = {
+    "cushion_restitution": (0.2, 1.2),
+    "cushion_friction": (0.0, 0.8),
+    "cushion_grip": (0.2, 2.0),
+    "ball_restitution": (0.5, 1.1),
+    "ball_friction": (0.0, 0.5),
+    "ball_grip": (0.05, 1.5),
+}
+
+
+@dataclass(frozen=True)
+class PortableFit:
+    """A fitted portable copy.
+
+    Attributes:
+        parameters: of its contacts.
+        difference: to the twin by class (:data:`CLASSES`), on shots that the fit has not seen; a class that hardly
+            occurs on the table is left out.
+        seed: of all probes.
+        evaluations: how many parameter sets were tried.
+        revision: of the twin's estimate.
+    """
+
+    parameters: PortableParameters
+    difference: Mapping[str, Difference]
+    seed: int
+    evaluations: int
+    revision: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data: the statement in ``twin.xml``."""
+        return {
+            "parameters": asdict(self.parameters),
+            "difference": {name: row.to_dict() for name, row in self.difference.items()},
+            "seed": self.seed,
+            "evaluations": self.evaluations,
+            "revision": self.revision,
+        }
+
+
+def fit_portable(
+    twin: Twin,
+    estimate: ParameterEstimate,
+    *,
+    seed: int = 0,
+    shots: int = SHOTS,
+    effort: float = 1.0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> PortableFit:
+    """Fit the portable copy to the twin and measure how far it remains from it.
+
+    It costs about 25 s of one core with 6 balls. The result depends on the seed, and not on ``threads``.
+
+    Args:
+        twin: to be like.
+        estimate: of its parameters.
+        seed: of all probes.
+        shots: of each class, to measure the difference on.
+        effort: share of the usual evaluations and probes; less is quicker and worse.
+        threads: None = one per core.
+        progress: told the share done, 0..1, and what comes next.
+        cancelled: asked often.
+
+    Raises:
+        PortableCancelledError: ``cancelled`` said so.
+        CueError: the twin cannot be simulated.
+    """
+    fit = _Fitter(twin, estimate, seed, effort, threads, progress or (lambda share, text: None), cancelled)
+    parameters = fit.run()
+    difference = measure(
+        twin, estimate, parameters, seed=seed, shots=shots, threads=threads, progress=progress, cancelled=cancelled
+    )
+    if progress is not None:
+        progress(1.0, "done")
+    return PortableFit(parameters, difference, seed, fit.evaluations, estimate.revision)
+
+
+def benchmark(seed: int = 0, shots: int = 200, threads: int | None = None) -> dict[str, Any]:
+    """Fit the portable copy of a calibrated table and measure it: the small table with 6 balls.
+
+    "Calibrated" means parameters that differ from the nominal ones by 10 % at random.
+
+    Args:
+        seed: of everything.
+        shots: to measure on, all classes together.
+        threads: None = one per core.
+
+    Returns:
+        ``median_mm`` and ``p90_mm`` by class, and the fit's own statement.
+    """
+    from cue_sim.world_config import config_file
+
+    generator = np.random.default_rng([seed, 9])
+    nominal = ParameterEstimate.nominal()
+    values = nominal.values * (1 + 0.1 * generator.uniform(-1, 1, len(nominal.values)))
+    twin = Twin(TableModel.load(config_file("tables", "small")), range(6))
+    estimate = dataclasses.replace(nominal, values=values, revision=1)
+    fit = fit_portable(twin, estimate, seed=seed, shots=max(shots // len(CLASSES), 1), threads=threads)
+    rows = fit.to_dict()["difference"]
+    return {
+        "median_mm": {name: row["median_mm"] for name, row in rows.items()},
+        "p90_mm": {name: row["p90_mm"] for name, row in rows.items()},
+        "fit": fit.to_dict(),
+    }
+
+
+class _Fitter:
+    """One fit; see :func:`fit_portable`."""
+
+    def __init__(
+        self,
+        twin: Twin,
+        estimate: ParameterEstimate,
+        seed: int,
+        effort: float,
+        threads: int | None,
+        progress: Progress,
+        cancelled: Cancelled | None,
+    ) -> None:
+        if not 0 < effort <= 10:
+            raise CueError(f"effort of a portable fit is {effort}; allowed is above 0, at most 10")
+        self._estimate, self._seed, self._effort, self._threads = estimate, seed, effort, threads
+        self._tell, self._cancelled = progress, cancelled
+        self._twins = {count: _with_balls(twin, count) for count in (1, 2)}
+        self.evaluations = 0
+
+    def run(self) -> PortableParameters:
+        parameters = PortableParameters.unfitted(self._estimate)
+        self._tell(0.0, "fitting the cloth")
+        parameters = self._fit_cloth(parameters)
+        self._tell(0.15, "fitting the cushions")
+        parameters = self._fit_impacts(parameters, "cushion", self._rebounds())
+        self._tell(0.35, "fitting the balls")
+        return self._fit_impacts(parameters, "ball", self._collisions())
+
+    def _count(self, usual: int, least: int) -> int:
+        return max(round(usual * self._effort), least)
+
+    def _fit_cloth(self, parameters: PortableParameters) -> PortableParameters:
+        from scipy.optimize import least_squares
+
+        names = ("sliding_friction", "rolling_friction")
+        starts, times, exact = self._rolls()
+
+        def residuals(factors: np.ndarray) -> np.ndarray:
+            self.evaluations += 1
+            tried = _scaled(parameters, names, factors)
+            copy = PortableTable(self._twins[1], self._estimate, tried)
+            paths = copy.follow(starts, times, self._threads, self._cancelled)
+            return np.concatenate([(one - other).ravel() for one, other in zip(paths, exact, strict=True)])
+
+        found = least_squares(
+            residuals,
+            np.ones(len(names)),
+            bounds=(0.3, 2.0),
+            diff_step=0.02,
+            loss="soft_l1",
+            f_scale=0.003,
+            max_nfev=self._count(_CLOTH_EVALUATIONS, 3),
+        )
+        return _scaled(parameters, names, found.x)
+
+    def _fit_impacts(self, parameters: PortableParameters, part: str, starts: Sequence[Start]) -> PortableParameters:
+        import cma
+
+        names = [name for name in _BOUNDS if name.startswith(part)]
+        low, high = np.array([_BOUNDS[name] for name in names]).T
+        twin = self._twins[len(starts[0].positions)]
+        exact = ExactImpacts(twin, self._estimate).impacts(starts)
+
+        def made(unit: np.ndarray) -> PortableParameters:
+            values = low + np.clip(unit, 0, 1) * (high - low)
+            return dataclasses.replace(parameters, **dict(zip(names, map(float, values), strict=True)))
+
+        def cost(unit: np.ndarray) -> float:
+            self.evaluations += 1
+            copy = PortableTable(twin, self._estimate, made(unit))
+            error = copy.impacts(starts, self._threads, self._cancelled) - exact
+            roll, spin = np.linalg.norm(error[..., :2], axis=2), np.abs(error[..., 2])
+            worst = np.log1p((roll.max(axis=1) / _ROLLING_SCALE) ** 2)
+            return float(np.mean(worst + 0.3 * np.log1p((spin.max(axis=1) / _SPIN_SCALE) ** 2)))
+
+        first = (np.array([getattr(parameters, name) for name in names]) - low) / (high - low)
+        first = np.clip(first, 0.02, 0.98)
+        budget = self._count(_IMPACT_EVALUATIONS, 2 * _POPULATION)
+        search = cma.CMAEvolutionStrategy(
+            first,
+            0.15,
+            {
+                "bounds": [0, 1],
+                "seed": 1 + self._seed,  # cma takes 0 for "from the clock"
+                "verbose": -9,
+                "popsize": _POPULATION,
+                "maxfevals": budget,
+            },
+        )
+        best, least = first, cost(first)
+        while not search.stop():
+            units = search.ask()
+            costs = [cost(unit) for unit in units]
+            search.tell(units, costs)
+            if min(costs) < least:
+                best, least = units[int(np.argmin(costs))], min(costs)
+        return made(best)
+
+    def _rolls(self) -> tuple[list[Start], list[np.ndarray], list[np.ndarray]]:
+        """Return one ball's free paths up to just before its first contact: starts, times [s], the twin's positions."""
+        generator, twin = np.random.default_rng([self._seed, 0]), self._twins[1]
+        table, wanted = twin.table, self._count(_ROLLS, 4)
+        starts: list[Start] = []
+        times: list[np.ndarray] = []
+        exact: list[np.ndarray] = []
+        while len(starts) < wanted:
+            if self._cancelled is not None and self._cancelled():
+                raise PortableCancelledError()
+            start = random_start(twin, generator)
+            start.velocities[0] *= generator.uniform(0.1, 0.6)
+            end = twin.simulate(start, self._estimate.values, until_contact=1).stop_time
+            if end * np.linalg.norm(start.velocities[0]) < 0.2 * table.width:
+                continue  # too short a way to tell anything
+            at = np.array([0.4, 0.7, 0.98]) * end
+            starts.append(start)
+            times.append(at)
+            exact.append(twin.simulate(start, self._estimate.values, at).positions)
+        return starts, times, exact
+
+    def _motion(self, generator: np.random.Generator) -> tuple[float, float, float]:
+        """Return speed [m/s], topspin and side spin [of v/R] of a ball about to hit something: half of them roll."""
+        speed = generator.uniform(*_SPEED) * math.sqrt(self._twins[1].table.length)
+        roll = 1.0 if generator.random() < 0.5 else generator.uniform(-0.6, 1.3)
+        return speed, roll, 0.0 if generator.random() < 0.3 else generator.uniform(-1.2, 1.2)
+
+    def _rebounds(self) -> list[Start]:
+        generator, table = np.random.default_rng([self._seed, 1, 0]), self._twins[1].table
+        starts = []
+        for _ in range(self._count(_IMPACTS, 16)):
+            cushion = table.cushions[generator.integers(len(table.cushions))]
+            place = cushion.start + generator.uniform(0.3, 0.7) * (cushion.end - cushion.start)
+            direction = _turned(-cushion.normal, generator.uniform(-1.2, 1.2))
+            starts.append(self._about_to_hit(place + table.ball_stop * cushion.normal, direction, (), generator))
+        return starts
+
+    def _collisions(self) -> list[Start]:
+        generator, table = np.random.default_rng([self._seed, 1, 1]), self._twins[1].table
+        starts = []
+        for _ in range(self._count(_IMPACTS, 16)):
+            direction = _turned(np.array([1.0, 0.0]), generator.uniform(-math.pi, math.pi))
+            between = _turned(direction, generator.uniform(-1.2, 1.2))
+            starts.append(self._about_to_hit(-2 * table.ball_radius * between, direction, (np.zeros(2),), generator))
+        return starts
+
+    def _about_to_hit(
+        self, place: np.ndarray, direction: np.ndarray, others: Sequence[np.ndarray], generator: np.random.Generator
+    ) -> Start:
+        """Return a ball that comes to ``place`` in 10 ms or a little more: at any phase of the copy's steps."""
+        speed, roll, side = self._motion(generator)
+        lead = 0.01 + generator.uniform(0, 0.002)
+        start = Start.at_rest(np.array([place - lead * speed * direction, *others]))
+        start.velocities[0] = speed * direction
+        spin = speed / self._twins[1].table.ball_radius
+        start.spins[0] = [-direction[1] * roll * spin, direction[0] * roll * spin, side * spin]
+        return start
+
+
+def _with_balls(twin: Twin, count: int) -> Twin:
+    """Return a twin of the same table with balls of the table's own size, as probes."""
+    return Twin(
+        twin.table,
+        range(count),
+        largest_step=twin.largest_step,
+        impact_step=twin.impact_step,
+        extras=twin.extras,
+    )
+
+
+def _scaled(parameters: PortableParameters, names: Sequence[str], factors: np.ndarray) -> PortableParameters:
+    changed = {name: float(f) * getattr(parameters, name) for name, f in zip(names, factors, strict=True)}
+    return dataclasses.replace(parameters, **changed)
+
+
+def _turned(direction: np.ndarray, angle: float) -> np.ndarray:
+    c, s = math.cos(angle), math.sin(angle)
+    return np.array([c * direction[0] - s * direction[1], s * direction[0] + c * direction[1]])
