@@ -4,7 +4,7 @@ The impulse P that has flowed through the contact takes the place of time. At ea
 the slip that there is, at the contact, and at the slate under a ball that the contact presses down. The contact is
 squeezed while the bodies approach, which takes work; it lets go until e^2 of that work is given back.
 
-Sources: Proc. IMechE C 224 (2010) 1863-1873, eqs. 12-17; Sports Engineering 17 (2014) 227-237.
+Sources: Proc. IMechE C 224 (2010) 1863-1873; Sports Engineering 17 (2014) 227-237.
 """
 
 from __future__ import annotations
