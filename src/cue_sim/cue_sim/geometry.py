@@ -79,6 +79,25 @@ def longest_visit(speed: float, radius: float, gravity: float = 9.81) -> float:
     return low * math.sqrt(2 * radius / gravity)
 
 
+def climb_out(speed: float, time: float, radius: float, gravity: float = 9.81) -> tuple[float, float] | None:
+    """Return speed [m/s] and height of the hop [m] of a ball that gets out of a drop; None = it falls back.
+
+    Args:
+        speed: straight at the drop's edge [m/s].
+        time: for which it has been over the drop [s].
+        radius: [m].
+        gravity: [m/s^2].
+    """
+    depth = gravity * time**2 / 2
+    cosine = 1 - depth / radius
+    sine = math.sqrt(max(0.0, 1 - cosine**2))
+    left = speed * cosine - gravity * time * sine
+    if cosine <= 0 or left < gravity * time:
+        return None
+    hop = max(0.0, (left * sine) ** 2 / (2 * gravity) - depth)
+    return math.sqrt(max(0.0, left**2 - 2 * gravity * (depth + hop))), hop
+
+
 def cushion_index(table: TableModel) -> dict[str, int]:
     """Return the index of each cushion by name, in the order of ``table.cushions``."""
     return {cushion.name: i for i, cushion in enumerate(table.cushions)}

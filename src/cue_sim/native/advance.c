@@ -362,7 +362,8 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     int escaped = 0;
     for (int i = 0; i < n; i++) {
       if (in_play[i] && (!cue_at_rest(after + i) || over[i] > 0)) {
-        const int hole = cue_pocket_of(layout, i, after + i, h, over + i);
+        double hop;
+        const int hole = cue_pocket_of(layout, i, after + i, h, over + i, &hop);
         if (hole >= 0) {
           add_event(record, d->time, CUE_POCKET, i, hole);
           in_play[i] = 0;
@@ -373,6 +374,9 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
           had = lowest = cue_energy(layout, laws, after, in_play);
         } else if (hole == -2) {
           escaped = 1;
+        } else if (hop >= 0) {
+          cue_write_ball(layout, d, i, after + i);
+          if (hop > laws->hop_height) add_event(record, d->time, CUE_AIRBORNE, i, 0);
         }
       }
       before[i] = after[i];

@@ -2,10 +2,10 @@
 //
 // The planar balls cannot fall, so the fall is kept as a time. Once a ball's centre is past the drop's edge it falls
 // g t^2 / 2; nothing but a jaw can turn it round. To get out again it must climb back over the edge, against which it
-// leans by beta: cos(beta) = 1 - depth / R. The blow on the edge leaves it v cos(beta) - g t sin(beta), and it needs
-// sqrt(2 g depth) = g t. A ball that is over the drop for longer than it may be at its speed is gone: a slow one at the
-// edge, a fast one only once it has met the liner, that is when all of it is over the hole or its centre is past the
-// middle. What it loses of its speed in climbing out, and its hop, are left out.
+// leans by beta: cos(beta) = 1 - depth / R. Of its speed v towards the edge the blow on it leaves v cos(beta) -
+// g t sin(beta), upwards by beta; it needs sqrt(2 g depth) = g t, and what rises faster than that hops. A ball that is
+// over the drop for longer than it may be at its speed is gone: a slow one at the edge, a fast one at the latest when it
+// has met the liner, that is when all of it is over the hole or its centre is past the middle.
 #include <math.h>
 
 #include "cue_kernel.h"
@@ -38,12 +38,24 @@ static double longest_visit(double radius, double speed) {
   return low * sqrt(2 * radius / GRAVITY);
 }
 
+// Lets a ball that comes at an edge with `speed`, `time` over the drop, climb out: its speed afterwards, negative = it
+// falls back; `hop`: how high above the cloth it then rises [m].
+static double climb_out(double radius, double speed, double time, double* hop) {
+  const double depth = .5 * GRAVITY * time * time, c = 1 - depth / radius, s = sqrt(fmax(0, 1 - c * c));
+  const double left = speed * c - GRAVITY * time * s;  // along the ball's side of the edge
+  *hop = 0;
+  if (c <= 0 || left < GRAVITY * time) return -1;
+  *hop = fmax(0, left * s * left * s / (2 * GRAVITY) - depth);
+  return sqrt(fmax(0, left * left - 2 * GRAVITY * (depth + *hop)));
+}
+
 static double wholly_over(const double* hole, double radius) { return fmax(hole[2] - radius, .3 * hole[2]); }
 
-int cue_pocket_of(const cue_layout* layout, int i, const cue_ball* ball, double h, double* over) {
+int cue_pocket_of(const cue_layout* layout, int i, cue_ball* ball, double h, double* over, double* hop) {
   const double R = layout->radius[i];
   const double out_x = fabs(ball->x) - layout->half_length, out_y = fabs(ball->y) - layout->half_width;
   int mouth = 0;
+  *hop = -1;
   if (*over > 0) *over += h;
   for (int k = 0; k < layout->pockets; k++) {
     const double* hole = layout->pocket + 4 * k;
@@ -54,7 +66,13 @@ int cue_pocket_of(const cue_layout* layout, int i, const cue_ball* ball, double 
     if (distance > hole[3] && distance > hole[2]) continue;
     const double inwards = -(x * ball->vx + y * ball->vy);
     if (*over == 0 && inwards > 0 && distance <= hole[2] + CUE_TOUCHING) *over = 1e-12;
-    if (*over > 0 && inwards <= 0 && distance > hole[2]) *over = 0;
+    if (*over > 0 && inwards <= 0 && distance > hole[2]) {
+      const double before = -inwards / distance, after = climb_out(R, before, *over, hop);
+      if (after < 0) return k;
+      ball->vx += (after - before) * x / distance;
+      ball->vy += (after - before) * y / distance;
+      *over = 0;
+    }
     if (distance <= wholly_over(hole, R) + CUE_TOUCHING) return k;
     const double beyond = (hole[0] > 0 ? x : hole[0] < 0 ? -x : 0) + (hole[1] > 0 ? y : -y);  // side or corner
     if (distance <= hole[2] && beyond > 0) return k;
@@ -77,7 +95,8 @@ double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* p, do
     }
     // never zero, which would mean an impact: the ball gets on with its way
     const double b = x * p->vx + y * p->vy, c = x * x + y * y - hole[2] * hole[2];
-    if (c < 0) best = fmin(best, fmax(1e-8, (-b + sqrt(b * b - speed * speed * c)) / (speed * speed)));
+    const double out = (-b + sqrt(fmax(0, b * b - speed * speed * c))) / (speed * speed);
+    if (speed > 0) best = fmin(best, fmax(1e-8, out));
     best = fmin(best, fmax(1e-8, disc_entry(x, y, p->vx, p->vy, wholly_over(hole, R))));
     best = fmin(best, fmax(1e-8, longest_visit(R, speed) - over));
   }
