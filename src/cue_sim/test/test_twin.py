@@ -46,7 +46,7 @@ def starts():
     return [random_start(rng) for _ in range(40)]
 
 
-def test_energy_never_rises_and_all_come_to_rest(twin, starts):
+def test_m04_energy_never_rises_and_all_come_to_rest(twin, starts):
     """FAULTS M02, M04: the kernel checks the energy after every step and would report a gain."""
     paths = twin.simulate_batch(starts, nominal_values(), threads=1)
     assert [p.fault for p in paths] == [None] * len(starts)
@@ -101,7 +101,7 @@ def test_finer_steps_change_little(twin, starts):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_mirrored_shot_stays_mirrored(twin, starts, axis):
+def test_b05_a_mirrored_shot_stays_mirrored(twin, starts, axis):
     """FAULTS B05: any asymmetry would be ours."""
     flip = np.ones(2)
     flip[axis] = -1
@@ -167,7 +167,7 @@ def test_a_ball_beyond_the_cushions_is_a_fault_not_a_pocket():
     assert not outcome.events and in_play[0] == 1
 
 
-def test_a_diverging_sample_is_named_and_the_others_are_unharmed(twin, starts):
+def test_m08_a_diverging_sample_is_named_and_the_others_are_unharmed(twin, starts):
     """FAULTS M08: NaN in one of many parameter vectors."""
     vectors = np.tile(nominal_values(), (8, 1))
     vectors[3, list(PARAMETERS).index("cushion_friction")] = np.nan
@@ -180,7 +180,7 @@ def test_a_diverging_sample_is_named_and_the_others_are_unharmed(twin, starts):
 
 
 @pytest.mark.parametrize("overlap", [1e-4, 1e-3, 5e-3])
-def test_overlapping_balls_part_by_the_smallest_move_without_a_kick(overlap):
+def test_b01_overlapping_balls_part_by_the_smallest_move_without_a_kick(overlap):
     """FAULTS B01."""
     twin = Twin(SMALL, (0, 1))
     path = twin.simulate(Start.at_rest(np.array([[0, 0], [2 * R - overlap, 0]])), None, [0.0, 1.0])
@@ -189,7 +189,7 @@ def test_overlapping_balls_part_by_the_smallest_move_without_a_kick(overlap):
     assert path.fault is None
 
 
-def test_a_ball_inside_a_cushion_steps_out():
+def test_b01_a_ball_inside_a_cushion_steps_out():
     """FAULTS B01."""
     twin = Twin(SMALL, (0,))
     free = SMALL.width / 2 - SMALL.ball_stop
@@ -200,7 +200,7 @@ def test_a_ball_inside_a_cushion_steps_out():
 
 
 @pytest.mark.parametrize("targets", [2, 3, 5])
-def test_a_blow_runs_through_frozen_balls(targets):
+def test_b04_a_blow_runs_through_frozen_balls(targets):
     """FAULTS B04: full on into a row of touching balls, as Hertzian contacts do it: the last one takes nearly all."""
     table = TableModel.load(TABLES / "9ft.yaml")
     radius = table.ball_radius
@@ -220,7 +220,7 @@ def test_a_blow_runs_through_frozen_balls(targets):
     assert np.abs(path.positions[..., 1]).max() < 1e-12
 
 
-def test_a_symmetric_split_stays_symmetric():
+def test_b04_a_symmetric_split_stays_symmetric():
     """FAULTS B04: between two touching balls at once."""
     twin = Twin(SMALL, (0, 1, 3))
     start = Start.at_rest(np.array([[-0.3, 0], [0, R + 1e-9], [0, -R - 1e-9]]))
