@@ -266,6 +266,7 @@ def _providers(out: _Figures) -> None:
             f"portable export off the twin: {_contacts(label)}",
             "mm",
             _PORTABLE_LIMIT.get(label),
+            note=lambda v, c=label: f"90 % below {v['p90_mm'][c]:.3g} mm",  # type: ignore[misc]
         )
     if (value := out.value("portable_mm/calibrated")) is not None:
         out.detail["portable_mm"] = value

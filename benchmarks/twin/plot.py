@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import wrap
@@ -81,11 +82,11 @@ def _spread(axes: Axes, data: Mapping[str, Any], key: str, limit: float, title: 
     labels = list(next(iter(tables.values())))
     axes.set_yscale("log")
     axes.set_xticks(range(len(labels)), labels)
-    axes.set_xlabel("contacts in the shot (bar: median)")
+    axes.set_xlabel("contacts in the shot (bar: median; what is below 1e-7 is drawn there)")
     axes.set_ylabel("largest over the balls [mm]")
     axes.grid(axis="y", color="#e3e7eb", lw=0.6)
     _limit(axes, limit, "limit of the median")
-    axes.set_ylim(_FLOOR / 3, 300)
+    axes.set_ylim(_FLOOR / 3, 3000)
     axes.legend(frameon=False, fontsize=8, loc="upper left", markerscale=2, ncols=2)
 
 
@@ -156,7 +157,7 @@ def _bars(axes: Axes, data: Mapping[str, Any], key: str, limits: Mapping[str, fl
         axes.annotate(f"{value:.0f}", (k, value), ha="center", va="bottom", fontsize=8.5)
         if name in limits:
             axes.plot([k - 0.4, k + 0.4], [limits[name]] * 2, "--", color=_BAD, lw=1.2)
-    axes.set_xticks(range(len(values)), list(values))
+    axes.set_xticks(range(len(values)), [re.sub(r"(?<=[a-z])(?=\d)", "\n", name) for name in values])
     axes.set_xlabel(f"{what} (dashed: limit)")
     axes.set_ylabel("mm")
     axes.margins(y=0.15)
