@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from cue_core.parameters import nominal_values
 from cue_core.table import Pocket, TableModel
-from cue_sim.geometry import longest_visit, nose_segments
+from cue_sim.geometry import climb_out, longest_visit, nose_segments
 from cue_sim.kernel import EventKind
 from cue_sim.twin import Start, Trajectory, Twin
 
@@ -20,6 +21,8 @@ NAMES = ["small", "7ft", "8ft", "9ft", "snooker"]
 WPA = ["7ft", "8ft", "9ft"]
 BRAKING = 5 / 7 * 0.01 * 9.81
 """Deceleration of a rolling ball on the nominal cloth [m/s^2]."""
+STEP = 2e-4
+"""Between samples of balls over a drop [s]."""
 
 
 @cache
@@ -209,39 +212,94 @@ def test_no_ball_escapes_or_sticks_in_the_jaws(name: str) -> None:
     assert 0.1 < np.mean([path.rest_pocketed[0] for path in paths]) < 0.9
 
 
-@pytest.mark.parametrize("name", ["small", "9ft"])
-def test_a_visit_over_the_drop_ends_when_the_fall_allows_no_return(name: str) -> None:
-    """Every visit is timed on the sampled path: those who leave were quick enough, those taken were not."""
-    twin = _twin(name)
-    radius, step = twin.table.ball_radius, 2e-4
-    times = np.arange(0.0, 1.0, step)
-    left = taken = 0
+def _visits(name: str) -> list[tuple[Trajectory, Pocket, int, int, np.ndarray, np.ndarray]]:
+    """Return what hard shots at jaws do over drops: path, pocket, the samples inside, (T, 2) places and velocities."""
+    twin, found = _twin(name), []
+    times = np.arange(0.0, 1.0, STEP)
     for start in _into_the_jaws(twin.table, 600, 8):
-        speed = float(np.linalg.norm(start.velocities[0]))
-        if speed < 2.5:
+        if np.linalg.norm(start.velocities[0]) < 2.5:
             continue
         path = twin.simulate(start, None, times, horizon=1.0)
         way, gone = path.positions[:, 0], path.pocketed[:, 0]
-        speeds = np.linalg.norm(np.diff(way, axis=0), axis=1) / step
         for pocket in twin.table.pockets:
-            distance = np.linalg.norm(way - pocket.position, axis=1)
-            over = (distance < pocket.radius) & ~gone
+            over = (np.linalg.norm(way - pocket.position, axis=1) < pocket.radius) & ~gone
             edges = np.flatnonzero(np.diff(over.astype(int)))
             for enter, leave in zip(edges[::2], edges[1::2], strict=False):
-                visit, last = (leave - enter) * step, longest_visit(float(speeds[leave - 1]), radius)
-                if gone[leave + 1]:
-                    taken += 1
-                    whole = max(pocket.radius - radius, 0.3 * pocket.radius)
-                    near = distance[leave] < whole + speeds[leave - 1] * step + 1e-4
-                    beyond = (way[leave] - pocket.position) @ _inwards(pocket) < speeds[leave - 1] * step
-                    # ... or a jaw has just taken its speed
-                    now = next(e.time for e in path.events if e.kind == EventKind.POCKET)
-                    struck = any(e.kind == EventKind.CUSHION and now - e.time < 2 * step for e in path.events)
-                    assert visit > last - 2 * step or near or beyond or struck
-                else:
-                    left += 1
-                    assert visit < last + 2 * step
-    assert left > 2 and taken > 20
+                found.append((path, pocket, int(enter) + 1, int(leave), way, np.diff(way, axis=0) / STEP))
+    return found
+
+
+@pytest.mark.parametrize("name", ["small", "9ft"])
+def test_a_ball_gets_out_of_a_drop_only_if_it_can_climb(name: str) -> None:
+    """Every visit is timed on the sampled path: who leaves was quick enough and is slower for it, others were not."""
+    radius = _twin(name).table.ball_radius
+    left = taken = 0
+    for path, pocket, enter, leave, way, velocity in _visits(name):
+        if any(abs(e.time - leave * STEP) < 4 * STEP and e.kind == EventKind.CUSHION for e in path.events):
+            continue  # what a jaw has just done to its speed is not sampled
+        visit, speed = (leave + 1 - enter) * STEP, float(np.linalg.norm(velocity[leave - 1]))
+        off = way[leave] - pocket.position
+        outwards = float(velocity[leave - 1] @ off / np.linalg.norm(off))
+        at_edge = np.linalg.norm(off) > pocket.radius - speed * STEP and outwards > 0
+        if path.pocketed[leave + 1, 0]:
+            taken += 1
+            whole = np.linalg.norm(off) < max(pocket.radius - radius, 0.3 * pocket.radius) + speed * STEP + 1e-4
+            beyond = off @ _inwards(pocket) < speed * STEP
+            fallen = visit > longest_visit(speed, radius) - 2 * STEP
+            assert whole or beyond or fallen or (at_edge and climb_out(outwards, visit + STEP, radius) is None)
+        else:
+            left += 1
+            most, least = (climb_out(outwards, visit + more, radius) for more in (-STEP, STEP))
+            after = way[leave + 1] - pocket.position
+            new = float(velocity[leave + 2] @ after / np.linalg.norm(after))
+            assert at_edge and most is not None
+            assert (least[0] if least else 0.0) - 0.02 * speed < new < most[0] + 0.02 * speed
+    assert left > 1 and taken > 20
+
+
+@pytest.mark.parametrize("speed, hops", [(2.5, False), (4.0, True), (1.2, None)])
+def test_a_ball_that_crosses_a_drop_climbs_out_by_the_law_and_its_hop_is_named(speed: float, hops: bool | None) -> None:
+    """Over a drop so wide that no jaw is in the way; too slow a ball (None) is lost to it."""
+    table = replace(_twin("9ft").table, corner_mouth=0.3, corner_shelf=0.0)
+    pocket, inwards = table.pockets[0], _inwards(table.pockets[0])
+    across = np.array([inwards[1], -inwards[0]])
+    middle = pocket.radius - (0.005 if speed < 4 else 0.02)  # how near the hole's middle it comes
+    half = math.sqrt(pocket.radius**2 - middle**2)
+    place = pocket.position + middle * inwards - (half + 0.01) * across
+    times = np.arange(0.0, (2 * half + 0.02) / speed + 0.02, 1e-5)
+    path = Twin(table, (0,)).simulate(_rolling(table, place, speed * across), None, times, horizon=0.2)
+    if hops is None:
+        assert path.rest_pocketed[0] and path.events[0].kind == EventKind.POCKET
+        return
+    way = path.positions[:, 0]
+    off = way - pocket.position
+    distance = np.linalg.norm(off, axis=1)
+    enter, leave = np.flatnonzero(np.diff((distance < pocket.radius).astype(int)))[:2]
+    visit = 2 * half / float(np.linalg.norm(way[leave] - way[enter]) / (leave - enter) / 1e-5)
+    out = [float((way[k + 1] - way[k]) @ off[k] / distance[k] / 1e-5) for k in (leave - 1, leave + 2)]
+    climbed = climb_out(out[0], visit, table.ball_radius)
+    assert climbed is not None
+    assert out[1] == pytest.approx(climbed[0], rel=0.01)
+    assert out[1] < 0.9 * out[0]
+    assert (climbed[1] > 3e-3) == hops
+    assert (path.events[0].kind == EventKind.AIRBORNE) == hops
+    assert path.fault is None
+
+
+@pytest.mark.parametrize("speed, time", [(1.0, 0.0), (0.5, 0.005), (1.5, 0.015), (3.0, 0.03), (8.0, 0.02)])
+def test_climbing_out_of_a_drop_keeps_less_than_the_energy_before(speed: float, time: float) -> None:
+    radius, gravity = 0.028575, 9.81
+    climbed = climb_out(speed, time, radius)
+    assert climbed is not None
+    after, hop = climbed
+    depth = gravity * time**2 / 2
+    had = speed**2 / 2 + (gravity * time) ** 2 / 2 - gravity * depth
+    has = after**2 / 2 + gravity * hop
+    assert (has == pytest.approx(had)) if time == 0 else (has < had)
+    assert hop >= 0 and (time < 0.02 or hop > 3e-3)
+    limit = longest_visit(speed, radius)
+    assert climb_out(speed, limit * (1 - 1e-9), radius) is not None
+    assert climb_out(speed, limit * (1 + 1e-9), radius) is None
 
 
 def test_time_to_fall_grows_with_speed_up_to_the_fall_itself() -> None:
