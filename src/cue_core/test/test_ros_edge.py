@@ -146,7 +146,7 @@ sys.exit(run_node(lambda: Node('probe', parameter_overrides=[Parameter('use_sim_
 
 
 @pytest.mark.ros
-def test_a_missing_clock_is_named_within_five_seconds() -> None:
+def test_m14_a_missing_clock_is_named_within_five_seconds() -> None:
     environment = {**os.environ, "ROS_DOMAIN_ID": "22"}
     words = [sys.executable, "-c", WAITING, "--ros-args", "-r", "/clock:=/north/clock"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:

@@ -128,7 +128,7 @@ def test_wrong_balls_are_refused():
         build_spec(SMALL, (2,), masses={2: -1.0})
 
 
-def test_models_do_not_depend_on_the_folder_and_leave_no_files(tmp_path, monkeypatch):
+def test_m11_models_do_not_depend_on_the_folder_and_leave_no_files(tmp_path, monkeypatch):
     """FAULTS M11."""
     here = build_spec(SMALL, (0, 1)).to_xml()
     monkeypatch.chdir(tmp_path)

@@ -99,12 +99,12 @@ def test_a_pocketed_ball_ends_its_track(twin):
     assert prediction.pocket_probability.tolist() == [1.0, 0.0, 0.0]
 
 
-def test_every_parameter_acts():
+def test_m06_every_parameter_acts():
     """FAULTS M06: a nudge of any parameter changes the probe's trajectory."""
     assert unused_parameters(TABLE, list(PARAMETERS)) == ()
 
 
-def test_an_idle_parameter_is_named(monkeypatch):
+def test_m06_an_idle_parameter_is_named(monkeypatch):
     """FAULTS M06: as if the model ignored one."""
     deaf = nominal_values()[list(PARAMETERS).index("ball_friction")]
     simulate = Twin.simulate

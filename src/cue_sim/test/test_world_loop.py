@@ -143,7 +143,7 @@ def test_a_killed_world_goes_on_from_its_last_frame(config: WorldConfig, tmp_pat
 
 
 @pytest.mark.parametrize("factor", [1.0, 5.0])
-def test_the_stated_rate_is_kept_within_two_per_cent(config: WorldConfig, factor: float) -> None:
+def test_m14_the_stated_rate_is_kept_within_two_per_cent(config: WorldConfig, factor: float) -> None:
     tracker = _Tracker(settle_after=0)
     loop = tracker.loop = WorldLoop(World(config), tracker)
     _run(loop, lambda: bool(tracker.clock) and tracker.clock[-1] > 1.5e9 * factor, lockstep=False, factor=factor)
