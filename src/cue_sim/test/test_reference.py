@@ -194,7 +194,8 @@ def test_a_ball_pressed_against_another_by_its_spin_does_not_hang():
     start = Start.at_rest(np.array([[0.2, north - 2 * R - 1e-4], [0.2, north]]))
     start.spins[0, 0] = -60.0
     path = simulate(SMALL, start, LAWS)
-    assert np.isfinite(path.rest_time) and len(path.events) < 3000
+    assert np.isfinite(path.rest_time)
+    assert 1 < len(path.events) < 100 < len(path.pieces[0])  # the hops are no events
     assert np.all(path.rest_positions[:, 1] <= north + 1e-9)
 
 
@@ -203,3 +204,9 @@ def test_wrong_input_is_refused_by_name():
         simulate(SMALL, Start(np.zeros((2, 2)), np.zeros((1, 2)), np.zeros((2, 3)), np.ones(2, bool)), LAWS)
     with pytest.raises(FileFormatError, match=r"balls 0 and 1 overlap by 0\.001"):
         simulate(SMALL, Start.at_rest(np.array([[0.0, 0.0], [2 * R - 1e-3, 0.0]])), LAWS)
+    with pytest.raises(FileFormatError, match=r"ball 0 is 0\.002 m inside cushion 3"):
+        simulate(SMALL, Start.at_rest(np.array([[0.2, SMALL.width / 2 - SMALL.ball_stop + 0.002]])), LAWS)
+    with pytest.raises(FileFormatError, match="not finite"):
+        simulate(SMALL, Start.at_rest(np.array([[0.2, math.nan]])), LAWS)
+    with pytest.raises(FileFormatError, match="not finite"):
+        simulate(SMALL, Start.at_rest(np.array([[0.2, 0.0]])), replace(LAWS, cushion_friction=math.nan))

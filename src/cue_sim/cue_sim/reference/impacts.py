@@ -17,7 +17,7 @@ from cue_sim.laws import Laws
 from cue_sim.reference.motion import State
 
 SLOW = 2e-3
-"""Approach [m/s] below which a repeated impact is elastic; see :func:`rebound`."""
+"""Approach [m/s] below which bodies that meet again and again hop; see :func:`rebound`."""
 _SLOWEST = 5e-4
 _LEVEL = np.array([1.0, 1.0, 0.0])
 
@@ -73,17 +73,15 @@ def point_directions(arm: np.ndarray) -> np.ndarray:
     return np.hstack([np.diag(_LEVEL), turning])
 
 
-def rebound(approach: float, restitution: float, again: bool = False) -> float:
+def rebound(approach: float, restitution: float, hops: bool = False) -> float:
     """Return the speed [m/s] at which two bodies part that met at the speed ``approach``.
 
     That is ``restitution`` times the approach, but for one case. A ball that its spin or the slope presses against
-    something bounces ever lower and ever sooner, without end in a finite time. Where two bodies meet ``again`` within
-    moments, an impact below 2 mm/s is therefore elastic, and they part at 0.5 mm/s or more. The pressed ball goes on in
-    hops of a micrometre, which pass on the same push and the same friction as the steady contact they stand for.
+    something bounces ever lower and ever sooner, without end in a finite time. Where two bodies meet again within
+    moments and below 2 mm/s, the impact is therefore elastic, and they part at 0.5 mm/s or more: the pressed ball
+    ``hops`` on, a micrometre high, which passes on the same push and the same friction as the steady contact would.
     """
-    if not again:
-        return restitution * approach
-    return max(restitution * approach, min(approach, SLOW), _SLOWEST)
+    return max(approach, _SLOWEST) if hops else restitution * approach
 
 
 def ball_friction(laws: Laws, slip: float) -> float:
@@ -107,7 +105,7 @@ def own_parameters(laws: Laws, slot: str) -> dict[str, float]:
     return {**nominal, **getattr(laws, f"{slot}_parameters")}
 
 
-def ball_on_ball(first: Body, second: Body, normal: np.ndarray, laws: Laws, again: bool = False) -> np.ndarray:
+def ball_on_ball(first: Body, second: Body, normal: np.ndarray, laws: Laws, hops: bool = False) -> np.ndarray:
     """Return the impulse (3,) [N s] on the second of two balls that meet (Alciatore, TP A.5 and A.14).
 
     Args:
@@ -115,14 +113,14 @@ def ball_on_ball(first: Body, second: Body, normal: np.ndarray, laws: Laws, agai
         second: ball.
         normal: (3,) from the first's centre to the second's.
         laws: coefficients.
-        again: they met just before; see :func:`rebound`.
+        hops: they are pressed together; see :func:`rebound`.
     """
     arms = first.radius * normal, -second.radius * normal
     velocity = second.point_velocity(arms[1]) - first.point_velocity(arms[0])
     approach = -float(velocity @ normal)
     slip = velocity + approach * normal
     lightness = 1 / first.mass + 1 / second.mass
-    push = (approach + rebound(approach, laws.ball_restitution, again)) / lightness
+    push = (approach + rebound(approach, laws.ball_restitution, hops)) / lightness
     # What would stop the slip: along the cloth an impulse moves and turns a ball (1 + 5/2 over m), up and down it only
     # turns it, for the cloth holds its height (5/2 over m).
     level = np.array([-normal[1], normal[0], 0.0]) / math.hypot(normal[0], normal[1])
@@ -131,7 +129,7 @@ def ball_on_ball(first: Body, second: Body, normal: np.ndarray, laws: Laws, agai
     return push * normal + limited(stop, slip, ball_friction(laws, float(np.linalg.norm(slip))) * push)
 
 
-def ball_on_nose(ball: Body, normal: np.ndarray, cushion: int, laws: Laws, again: bool = False) -> np.ndarray:
+def ball_on_nose(ball: Body, normal: np.ndarray, cushion: int, laws: Laws, hops: bool = False) -> np.ndarray:
     """Return the impulse (3,) [N s] of a cushion's nose on a ball: restitution and Coulomb friction at the nose.
 
     The rubber's edge lies above the ball's centre, so the normal rises from the ball into it. The blow is that of a
@@ -143,13 +141,13 @@ def ball_on_nose(ball: Body, normal: np.ndarray, cushion: int, laws: Laws, again
         normal: (3,) from the ball's centre to the rubber.
         cushion: index.
         laws: coefficients.
-        again: they met just before; see :func:`rebound`.
+        hops: they are pressed together; see :func:`rebound`.
     """
     velocity = ball.point_velocity(ball.radius * normal)
     approach = float(velocity @ normal)
     slip = velocity - approach * normal
     plan_speed = approach / math.hypot(normal[0], normal[1])
-    push = ball.mass * (approach + rebound(approach, cushion_restitution(laws, cushion, plan_speed), again))
+    push = ball.mass * (approach + rebound(approach, cushion_restitution(laws, cushion, plan_speed), hops))
     return -push * normal + limited(-2 / 7 * ball.mass * slip, slip, laws.cushion_friction * push)
 
 

@@ -8,36 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from cue_core.errors import CueError, FileFormatError
+from cue_core.errors import FileFormatError
 from cue_core.table import TableModel
 from cue_sim.laws import Laws
-from cue_sim.reference import clusters
-from cue_sim.reference.cushions import nose_law
-from cue_sim.reference.events import (
-    FROZEN,
-    Nose,
-    Surroundings,
-    ball_reach,
-    circle_entry,
-    difference,
-    moved,
-    tilted_normal,
-)
-from cue_sim.reference.impacts import SLOW, Body, ball_on_ball, ball_on_nose
-from cue_sim.reference.motion import Cloth, Phase, Piece, State
-from cue_sim.reference.pairs import pair_law
-from cue_sim.reference.path import Event, EventKind, Path
+from cue_sim.reference.loop import Run
+from cue_sim.reference.motion import State
+from cue_sim.reference.path import Path
 
-HORIZON = 20.0
+HORIZON = 60.0
 """Longest simulated shot [s]."""
-_TOGETHER = 1e-12  # s: events that are no further apart happen together
-_JUST_BEFORE = 0.01  # s: bodies that met no longer ago meet again; see :func:`.impacts.rebound`
-_MOST_EVENTS = 100_000
 
 
 class StartLike(Protocol):
@@ -58,51 +41,6 @@ class StartLike(Protocol):
     @property
     def in_play(self) -> np.ndarray:
         """(n,) bool; other balls do not take part."""
-
-
-class SimulationError(CueError):
-    """The reference met something that it cannot simulate."""
-
-
-class _Quiet(IntEnum):
-    """What happens to a ball without being an event of the shot."""
-
-    NEW_PIECE = -1
-    OVER_DROP = -2
-    OFF_DROP = -3
-
-
-class _Next(NamedTuple):
-    """What is predicted for a ball, or for a pair of balls."""
-
-    time: float
-    kind: EventKind | _Quiet
-    ball: int
-    other: int
-    nose: Nose | None = None
-
-
-_NEVER = _Next(math.inf, _Quiet.NEW_PIECE, -1, -1)
-
-
-class _Ball:
-    """One ball: what it is, and its motion so far."""
-
-    def __init__(self, radius: float, mass: float, surroundings: Surroundings) -> None:
-        self.radius = radius
-        self.mass = mass
-        self.surroundings = surroundings
-        self.pieces: list[Piece] = []
-        self.pocket: int | None = None
-        self.over: tuple[int, float] | None = None  # which drop, and since when
-        self.playing = False
-
-    @property
-    def piece(self) -> Piece:
-        return self.pieces[-1]
-
-    def body(self, time: float) -> Body:
-        return Body.of(self.piece.at(time), self.radius, self.mass)
 
 
 def simulate(
@@ -126,7 +64,7 @@ def simulate(
         ball_ids: of the n balls; None = 0..n-1.
 
     Raises:
-        FileFormatError: a shape does not fit, or balls overlap.
+        FileFormatError: a shape does not fit, a number is not finite, or balls overlap each other or a nose.
         SteepBedError: a bed on which no ball rests.
         SimulationError: events follow each other without end.
     """
@@ -135,8 +73,12 @@ def simulate(
     shapes = [np.shape(a) for a in (start.positions, start.velocities, start.spins, start.in_play)]
     if shapes != [(n, 2), (n, 2), (n, 3), (n,)] or len(ids) != n:
         raise FileFormatError("start", f"of {n} balls has shapes {shapes} and {len(ids)} ids")
-    run = _Run(table, laws, ids, radii or {}, masses or {})
-    for i in np.flatnonzero(start.in_play).tolist():
+    playing = np.asarray(start.in_play, bool)
+    numbers = (*(a[playing] for a in (start.positions, start.velocities, start.spins)), laws.array())
+    if not all(np.isfinite(a).all() for a in numbers):
+        raise FileFormatError("start or laws", "hold a number that is not finite")
+    run = Run(table, laws, ids, radii or {}, masses or {})
+    for i in np.flatnonzero(playing).tolist():
         place, velocity = complex(*start.positions[i]), complex(*start.velocities[i])
         w = [float(x) for x in start.spins[i]]
         run.place(i, State(place, velocity, complex(w[0], w[1]), w[2]))
@@ -152,242 +94,3 @@ def simulate(
             rest[i] = place.real, place.imag
     gone = np.array([not ball.playing for ball in run.balls])
     return Path(ids, tuple(tuple(b.pieces) for b in run.balls), tuple(run.events), rest, gone, rest_time)
-
-
-class _Run:
-    """A simulation under way: the balls, and what is predicted of each and of each pair."""
-
-    def __init__(
-        self,
-        table: TableModel,
-        laws: Laws,
-        ids: tuple[int, ...],
-        radii: Mapping[int, float],
-        masses: Mapping[int, float],
-    ) -> None:
-        self.laws = laws
-        self.cloth = Cloth(laws)
-        self.nose_law = nose_law(laws.cushion_law)
-        self.pair_law = pair_law(laws.ball_law)
-        self.ids = ids
-        self.now = 0.0
-        self.events: list[Event] = []
-        surroundings: dict[float, Surroundings] = {}
-        self.balls: list[_Ball] = []
-        for ball in ids:
-            radius = radii.get(ball, table.ball_radius)
-            around = surroundings.setdefault(radius, Surroundings(table, radius))
-            self.balls.append(_Ball(radius, masses.get(ball, table.ball_mass), around))
-        self.alone = [_NEVER] * len(ids)
-        self.pairs = {(i, j): _NEVER for j in range(len(ids)) for i in range(j)}
-        self._last_met: dict[tuple[int, int], float] = {}
-
-    def place(self, i: int, state: State) -> None:
-        """Let ball ``i`` go on from a state, from now on."""
-        ball = self.balls[i]
-        ball.playing = True
-        piece = self.cloth.piece(state, ball.radius, self.now)
-        if ball.pieces and ball.piece.start == self.now:
-            ball.pieces.pop()  # it lasted no time
-        ball.pieces.append(piece)
-
-    def check_overlaps(self) -> None:
-        for i, j in self.pairs:
-            if self.balls[i].playing and self.balls[j].playing and self._gap(i, j) < -FROZEN:
-                raise FileFormatError(
-                    "start", f"balls {self.ids[i]} and {self.ids[j]} overlap by {-self._gap(i, j):g} m"
-                )
-
-    def play(self, horizon: float) -> float:
-        """Run to rest and return when that was [s], or NaN at the horizon."""
-        for i in range(len(self.balls)):
-            self._predict(i)
-        for _ in range(_MOST_EVENTS):
-            upcoming = self._upcoming()
-            if upcoming.time > horizon:
-                still = upcoming.time == math.inf
-                self.now = horizon
-                return self._rest_time() if still else math.nan
-            self.now = upcoming.time
-            for i in self._settle(upcoming):
-                self._predict(i)
-        raise SimulationError(f"{_MOST_EVENTS} events within {self.now:g} s; the last one was {self.events[-1:]}")
-
-    def _upcoming(self) -> _Next:
-        """The next event; among those that come together the hardest impact, so that no numbering decides."""
-        first = min((*self.alone, *self.pairs.values()), key=lambda e: e.time)
-        if first.time == math.inf:
-            return first
-        due = [e for e in (*self.alone, *self.pairs.values()) if e.time <= first.time + _TOGETHER]
-        return max(due, key=self._approach) if len(due) > 1 else first
-
-    def _approach(self, event: _Next) -> float:
-        if event.kind not in (EventKind.BALL_BALL, EventKind.CUSHION):
-            return 0.0
-        state = self.balls[event.ball].piece.at(event.time)
-        if event.nose is not None:
-            away, closing = event.nose.nearest(state.place) - state.place, state.velocity
-        else:
-            other = self.balls[event.other].piece.at(event.time)
-            away, closing = other.place - state.place, state.velocity - other.velocity
-        return (away.conjugate() * closing).real / abs(away)
-
-    def _rest_time(self) -> float:
-        """When the last ball stopped travelling."""
-        stops = [0.0]
-        for ball in self.balls:
-            moved = [p.start + p.duration for p in ball.pieces if p.phase >= Phase.ROLLING]
-            stops.append(moved[-1] if moved and ball.playing else 0.0)
-        stops += [event.time for event in self.events]
-        return max(stops)
-
-    def _predict(self, i: int) -> None:
-        """Work out anew what ball ``i`` will do next, alone and with every other."""
-        ball = self.balls[i]
-        for j in range(len(self.balls)):
-            if j != i:
-                pair = (min(i, j), max(i, j))
-                self.pairs[pair] = self._meeting(*pair)
-        if not ball.playing:
-            self.alone[i] = _NEVER
-            return
-        self.alone[i] = min(self._alone(i), key=lambda e: e.time)
-
-    def _alone(self, i: int) -> list[_Next]:
-        """What may happen to ball ``i`` without another."""
-        ball, piece = self.balls[i], self.balls[i].piece
-        left = piece.start + piece.duration - self.now
-        found = [_Next(self.now + left, _Quiet.NEW_PIECE, i, -1)]
-        if ball.over is None and piece.phase < Phase.ROLLING:
-            return found
-        curve = piece.curve(self.now)
-        time, nose = ball.surroundings.first_nose(curve, left)
-        if nose is not None:
-            found.append(_Next(self.now + time, EventKind.CUSHION, i, nose.cushion, nose))
-        if ball.over is None:
-            time, pocket = ball.surroundings.first_drop(curve, left)
-            found.append(_Next(self.now + time, _Quiet.OVER_DROP, i, pocket))
-        else:
-            pocket, since = ball.over
-            drop = ball.surroundings.drops[pocket]
-            time = min(
-                drop.falls(curve, left, self.now - since, self.laws.gravity),
-                drop.passes_middle(curve, left),
-                circle_entry(moved(curve, drop.place), drop.inner, left),
-            )
-            found.append(_Next(self.now + time, EventKind.POCKET, i, pocket))
-            found.append(_Next(self.now + drop.leaves(curve, left), _Quiet.OFF_DROP, i, pocket))
-        return found
-
-    def _meeting(self, i: int, j: int) -> _Next:
-        first, second = self.balls[i], self.balls[j]
-        if not (first.playing and second.playing):
-            return _NEVER
-        p, q = first.piece, second.piece
-        if p.phase < Phase.ROLLING and q.phase < Phase.ROLLING:
-            return _NEVER
-        left = min(p.start + p.duration, q.start + q.duration) - self.now
-        seen = difference(p.curve(self.now), q.curve(self.now))
-        time = circle_entry(seen, ball_reach(first.radius, second.radius), left)
-        return _Next(self.now + time, EventKind.BALL_BALL, i, j) if time < math.inf else _NEVER
-
-    def _settle(self, event: _Next) -> list[int]:
-        """Do what the event does, and return the balls whose motion it changed."""
-        i = event.ball
-        ball = self.balls[i]
-        if event.kind == _Quiet.NEW_PIECE:
-            self.place(i, ball.piece.end)
-            return [i]
-        if event.kind in (_Quiet.OVER_DROP, _Quiet.OFF_DROP):
-            ball.over = (event.other, self.now) if event.kind == _Quiet.OVER_DROP else None
-            return [i]
-        if event.kind == EventKind.POCKET:
-            self._record(EventKind.POCKET, i, event.other)
-            self._cut(ball)
-            ball.pocket, ball.playing = event.other, False
-            return [i]
-        if event.kind == EventKind.CUSHION and event.nose is not None:
-            state = ball.piece.at(self.now)
-            normal = tilted_normal(event.nose.nearest(state.place) - state.place, ball.surroundings.lift)
-            body = ball.body(self.now)
-            if self._meets_again(i, -1 - event.other):
-                struck = body.struck(ball.radius * normal, ball_on_nose(body, normal, event.other, self.laws, True))
-            else:
-                struck = self.nose_law(body, normal, event.other, self.laws)
-            self._record(EventKind.CUSHION, i, event.other)
-            self._cut(ball)
-            self.place(i, struck.state(state.place))
-            return [i]
-        return self._collide(i, event.other)
-
-    def _collide(self, i: int, j: int) -> list[int]:
-        group = self._touching(i, j)
-        balls = sorted({ball for pair in group for ball in pair})
-        places = [self.balls[k].piece.at(self.now).place for k in balls]
-        bodies = [self.balls[k].body(self.now) for k in balls]
-        contacts = [(balls.index(a), balls.index(b), self._normal(a, b)) for a, b in group]
-        if len(group) == 1:
-            (a, b, normal) = contacts[0]
-            first, second = bodies[a], bodies[b]
-            if self._meets_again(i, j):
-                impulse = ball_on_ball(first, second, normal, self.laws, True)
-                pair = first.struck(first.radius * normal, -impulse), second.struck(-second.radius * normal, impulse)
-            else:
-                pair = self.pair_law(first, second, normal, self.laws)
-            bodies = [pair[a], pair[b]]
-            happened = group
-        else:
-            bodies, pushed = clusters.blow(bodies, contacts, self.laws)
-            happened = [pair for pair, push in zip(group, pushed, strict=True) if push]
-        for a, b in happened:
-            self._record(EventKind.BALL_BALL, a, self.ids[b])
-        for k, place, body in zip(balls, places, bodies, strict=True):
-            self._cut(self.balls[k])
-            self.place(k, body.state(place))
-        return balls
-
-    def _meets_again(self, i: int, other: int) -> bool:
-        """Tell whether ball ``i`` met another ball, or cushion -1 - ``other``, just before; remember that it does."""
-        before = self._last_met.get((i, other), -math.inf)
-        self._last_met[i, other] = self.now
-        return self.now - before < _JUST_BEFORE
-
-    def _touching(self, i: int, j: int) -> list[tuple[int, int]]:
-        """The pairs through which a blow of ``i`` on ``j`` runs: theirs, and all that hang together with it."""
-        if self._approach(_Next(self.now, EventKind.BALL_BALL, i, j)) < SLOW:
-            return [(i, j)]
-        group, reached = [(i, j)], {i, j}
-        while True:
-            more = [
-                pair
-                for pair in self.pairs
-                if pair not in group and not reached.isdisjoint(pair) and self._in_contact(*pair)
-            ]
-            if not more:
-                return group
-            group += more
-            reached.update(ball for pair in more for ball in pair)
-
-    def _in_contact(self, i: int, j: int) -> bool:
-        return self.balls[i].playing and self.balls[j].playing and self._gap(i, j) < FROZEN
-
-    def _gap(self, i: int, j: int) -> float:
-        first, second = self.balls[i], self.balls[j]
-        apart = abs(second.piece.at(self.now).place - first.piece.at(self.now).place)
-        return apart - ball_reach(first.radius, second.radius)
-
-    def _normal(self, i: int, j: int) -> np.ndarray:
-        first, second = self.balls[i], self.balls[j]
-        plan = second.piece.at(self.now).place - first.piece.at(self.now).place
-        return tilted_normal(plan, (second.radius - first.radius) / (second.radius + first.radius))
-
-    def _record(self, kind: EventKind, i: int, other: int) -> None:
-        self.events.append(Event(self.now, kind, self.ids[i], other))
-
-    def _cut(self, ball: _Ball) -> None:
-        """End a ball's piece now."""
-        piece = ball.piece
-        end = piece.at(self.now)
-        ball.pieces[-1] = Piece(
-            piece.phase, piece.start, self.now - piece.start, piece.state, piece.bend, piece.twist, piece.fade, end
-        )
