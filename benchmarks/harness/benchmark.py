@@ -95,6 +95,7 @@ class Benchmark:
         assemble: figures of the results.
         plot: writes the picture of the JSON data to a path.
         prepare: called before anything runs, for what cannot be a part.
+        built: returns compiled files whose change makes stored results invalid too.
     """
 
     name: str
@@ -105,3 +106,4 @@ class Benchmark:
     assemble: Callable[[Options, Results], Assembled]
     plot: Callable[[Mapping[str, Any], Path], None]
     prepare: Callable[[Options, Callable[[str], None]], None] | None = None
+    built: Callable[[], Sequence[Path]] = tuple

@@ -92,7 +92,7 @@ def run(
         benchmark.prepare(options, lambda text: console.print(text, style="dim", soft_wrap=True))
 
     def code_now() -> str:
-        return hash_files(options.root / name for name in benchmark.code)
+        return hash_files([*(options.root / name for name in benchmark.code), *benchmark.built()])
 
     code = code_now()
     store = Store(

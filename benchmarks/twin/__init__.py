@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.harness import Benchmark
 from benchmarks.twin.figures import assemble
-from benchmarks.twin.plan import CODE, make_parts, prepare
+from benchmarks.twin.plan import CODE, built, make_parts, prepare
 from benchmarks.twin.plot import plot
 
 ABOUT = (
@@ -22,4 +22,5 @@ BENCHMARK = Benchmark(
     assemble=assemble,
     plot=plot,
     prepare=prepare,
+    built=built,
 )

@@ -13,6 +13,7 @@ from benchmarks.twin.laws import LIMITS
 from benchmarks.twin.providers import cushion_laws
 from benchmarks.twin.shots import CLASSES
 from benchmarks.twin.speed import BALL_COUNTS
+from cue_sim import kernel
 
 CODE = (
     "benchmarks/twin",
@@ -89,6 +90,11 @@ def real_shots_file(options: Options) -> tuple[Path, str]:
             raise BenchmarkError(f"--real-shots {given} does not exist")
         return path, ""
     return path, hash_files([path])
+
+
+def built() -> tuple[Path, ...]:
+    """Return the compiled kernel: its sources may have changed without it, and the other way round."""
+    return (Path(kernel.library()._name),)
 
 
 def prepare(options: Options, write: Callable[[str], None]) -> None:

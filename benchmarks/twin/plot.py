@@ -82,7 +82,7 @@ def _spread(axes: Axes, data: Mapping[str, Any], key: str, limit: float, title: 
     labels = list(next(iter(tables.values())))
     axes.set_yscale("log")
     axes.set_xticks(range(len(labels)), labels)
-    axes.set_xlabel("contacts in the shot (bar: median; what is below 1e-7 is drawn there)")
+    axes.set_xlabel("contacts in the shot (bar: median)")
     axes.set_ylabel("largest over the balls [mm]")
     axes.grid(axis="y", color="#e3e7eb", lw=0.6)
     _limit(axes, limit, "limit of the median")
