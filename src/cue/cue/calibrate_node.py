@@ -38,7 +38,8 @@ class CalibrateConfig:
     shots: int = setting(0, "strokes, the held-out ones included; 0 = the agent's default", low=0, high=1000)
     held_out_shots: int = setting(0, "of these, played only to judge the last fit; 0 = default", low=0, high=1000)
     run_dir: str = setting("", "run folder, where the report is written; empty = no report")
-    seed: int = setting(0, "not used; every node of a graph has it", low=0, high=2**31 - 1)
+    seed: int = setting(0, "of the probes that twin.xml is fitted to", low=0, high=2**31 - 1)
+    fit_portable: bool = setting(True, "at the end, fit twin.xml for other tools to the twin: about 30 s of one core")
     patience: float = setting(60.0, "without an agent, after which the client gives up", "s", 1.0, 3600.0)
 
     def __post_init__(self) -> None:
@@ -132,6 +133,22 @@ class CalibrateClient:
         )
 
 
+def _fit_portable(config: CalibrateConfig, display: ProgressDisplay) -> None:
+    """Replace the session's unfitted ``twin.xml`` by a fitted one, now that nothing else needs the processor."""
+    folder = Path(config.run_dir)
+    if not config.fit_portable or not config.run_dir or not (folder / "twin.json").exists():
+        return
+    from cue_sim.portable_fit import fit_files
+
+    try:
+        fit = fit_files(folder, seed=config.seed, progress=lambda _, text: display.show(Update("portable", text)))
+    except CueError as error:
+        display.say("portable", f"twin.xml stays unfitted: {error}")
+        return
+    if "1" in fit.difference:
+        display.say("portable", f"twin.xml is {100 * fit.difference['1'].median:.1f} cm off after one contact (median)")
+
+
 def _report(run_dir: str, display: ProgressDisplay) -> str:
     """Write the report if a session left something to tell; a failure of it never hides the session's result."""
     if not run_dir or not (Path(run_dir) / "summary.json").exists():
@@ -169,6 +186,7 @@ def _run() -> int:
                     display.say("stopped", "cancelling the session")
                     client.cancel()
                     return 0
+                _fit_portable(config, display)
                 report = _report(config.run_dir, display)
     except (KeyboardInterrupt, ExternalShutdownException):
         return 0

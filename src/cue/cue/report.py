@@ -75,6 +75,8 @@ def _render(run: RunData) -> str:
         decisions=[_decision_row(d) for d in run.decisions],
         shots=_shot_rows(run),
         truth_error=_truth_error(run),
+        portable=_portable_rows(run),
+        portable_fitted=bool(run.portable.get("fitted")),
         environment=_environment(),
     )
 
@@ -143,6 +145,19 @@ def _shot_rows(run: RunData) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def _portable_rows(run: RunData) -> list[dict[str, str]]:
+    """Return how far the portable copy is from the twin, by contacts of a shot."""
+    return [
+        {
+            "contacts": name.replace("-", "–"),
+            "median": _cm(row["median_mm"] / 1000),
+            "p90": _cm(row["p90_mm"] / 1000),
+            "shots": str(int(row["shots"])),
+        }
+        for name, row in run.portable.get("difference", {}).items()
+    ]
 
 
 def _decision_row(decision: Mapping[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from cue_core.shot_log import ShotLog, read_lines
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
 from cue_identify.scoring import mean_score, sample_times, score_shot
+from cue_sim.portable import read_statement
 from cue_sim.predict import start_from
 from cue_sim.twin import Trajectory, Twin
 
@@ -75,6 +76,7 @@ class RunData:
         decisions: lines of ``agent.jsonl``.
         shots: every record.
         truth: lines of ``score.jsonl``, empty on a real table.
+        portable: what ``twin.xml`` says of itself; empty = nothing.
     """
 
     folder: Path
@@ -86,6 +88,7 @@ class RunData:
     decisions: tuple[Mapping[str, Any], ...]
     shots: tuple[ShotRecord, ...]
     truth: tuple[Mapping[str, Any], ...]
+    portable: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -98,6 +101,13 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise FileFormatError(path, f"holds a {type(data).__name__}, needs an object")
     return data
+
+
+def _portable_statement(path: Path) -> dict[str, Any]:
+    try:
+        return read_statement(path)
+    except FileFormatError:  # there is none, or one of an earlier version, which says nothing
+        return {}
 
 
 def _predict(twin: Twin, record: ShotRecord, values: np.ndarray, times: np.ndarray) -> Trajectory:
@@ -159,6 +169,7 @@ def read_run(folder: Path | str) -> RunData:
         decisions=tuple(read_lines(folder / "agent.jsonl")),
         shots=shots,
         truth=tuple(read_lines(folder / "score.jsonl")),
+        portable=_portable_statement(folder / "twin.xml"),
     )
 
 

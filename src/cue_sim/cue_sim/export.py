@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mujoco
+import numpy as np
 
 from cue_core.balls import BallState
 from cue_core.checks import only_keys
@@ -18,11 +19,23 @@ from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import ParameterEstimate
 from cue_core.table import TableModel
+from cue_sim.laws.library import ABI
 from cue_sim.twin import Twin
 
 FORMAT = "cue-twin"
 VERSION = 1
-_KEYS = {"format", "version", "table", "balls", "estimate", "steps", "laws_beyond_parameters", "mujoco", "positions_m"}
+_KEYS = {
+    "format",
+    "version",
+    "table",
+    "balls",
+    "estimate",
+    "steps",
+    "laws_beyond_parameters",
+    "mujoco",
+    "kernel",
+    "positions_m",
+}
 
 
 def twin_to_dict(twin: Twin, estimate: ParameterEstimate, balls: Sequence[BallState] = ()) -> dict[str, Any]:
@@ -31,6 +44,7 @@ def twin_to_dict(twin: Twin, estimate: ParameterEstimate, balls: Sequence[BallSt
         "format": FORMAT,
         "version": VERSION,
         "mujoco": mujoco.mj_versionString(),
+        "kernel": ABI,
         "table": twin.table.to_dict(),
         "balls": [
             {"id": ball, "radius_m": float(radius), "mass_kg": float(mass)}
@@ -91,6 +105,22 @@ def load_twin(path: Path | str) -> tuple[Twin, ParameterEstimate]:
     Raises:
         FileFormatError: it is missing or malformed.
     """
+    return twin_from_dict(_read(path), path)
+
+
+def load_balls(path: Path | str) -> tuple[BallState, ...]:
+    """Return the balls in play when ``twin.json`` was written, where they lay.
+
+    Raises:
+        FileFormatError: it is missing or malformed.
+    """
+    try:
+        return tuple(BallState(int(b), np.array(p, float)) for b, p in _read(path)["positions_m"].items())
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
+        raise FileFormatError(path, f"malformed positions: {type(error).__name__} {error}") from None
+
+
+def _read(path: Path | str) -> dict[str, Any]:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -99,4 +129,4 @@ def load_twin(path: Path | str) -> tuple[Twin, ParameterEstimate]:
         raise FileFormatError(path, f"is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise FileFormatError(path, "holds no JSON object")
-    return twin_from_dict(data, path)
+    return data

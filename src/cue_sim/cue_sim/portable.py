@@ -19,6 +19,7 @@ pocketed; it comes to rest on the tray inside the table. What the parameters are
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,7 +41,7 @@ from cue_sim.scenery import add_scenery, dress_ball
 PORTABLE_STEP = 5e-4
 """Time step [s]; the contacts that act within one step depend on it."""
 STATEMENT = "cue_portable"
-"""Name of the text in the file that says how the copy was made and how far it is from the twin, as JSON."""
+"""Name of the text in the file that says how the copy was made and how far it is from the twin: JSON without its quotes."""
 _GRAVITY = 9.81
 _DEPTH = 5e-4  # m: how far the nap stands above the cloth
 _SLIDING_SHARE, _SPINNING_SHARE = 0.4, 0.3  # of the weight, by which a ball presses on the nap
@@ -194,7 +195,10 @@ def read_statement(path: Path | str) -> dict[str, Any]:
     text = root.find(f"./custom/text[@name='{STATEMENT}']")
     if text is None:
         raise FileFormatError(path, f"has no text {STATEMENT!r}: not a portable twin of this version")
-    data: dict[str, Any] = json.loads(text.get("data", "{}"))
+    try:
+        data: dict[str, Any] = json.loads(re.sub(r"([\w+-]+):", r'"\1":', text.get("data", "")))
+    except ValueError as error:
+        raise FileFormatError(path, f"has a malformed text {STATEMENT!r}: {error}") from None
     return data
 
 
@@ -226,7 +230,8 @@ def _describe(
         "Portable copy of a calibrated table, made for stock MuJoCo; the exact twin is twin.json. "
         f"Keep the time step: contacts depend on it. A ball below z = 0 is pocketed. {distance}"
     )
-    spec.add_text(name=STATEMENT, data=json.dumps(data))
+    # without quotes: MuJoCo would write it as CDATA, which its earlier versions do not read
+    spec.add_text(name=STATEMENT, data=json.dumps(data).replace('"', ""))
     spec.add_text(name="cue_data_hash", data=estimate.data_hash or "none")
     spec.add_numeric(name="cue_revision", data=[float(estimate.revision)], size=1)
     for name, number in zip(PARAMETERS, estimate.values, strict=True):

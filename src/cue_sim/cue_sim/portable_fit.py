@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ import numpy as np
 from cue_core.errors import CueError
 from cue_core.parameters import ParameterEstimate
 from cue_core.table import TableModel
+from cue_sim.export import load_balls, load_twin
 from cue_sim.path import Start
-from cue_sim.portable import PortableParameters
+from cue_sim.portable import PortableParameters, save_portable
 from cue_sim.portable_measure import CLASSES, SHOTS, Difference, Progress, measure, random_start
 from cue_sim.portable_play import Cancelled, ExactImpacts, PortableCancelledError, PortableTable
 from cue_sim.twin import Twin
@@ -106,6 +108,32 @@ def fit_portable(
     if progress is not None:
         progress(1.0, "done")
     return PortableFit(parameters, difference, seed, fit.evaluations, estimate.revision)
+
+
+def fit_files(
+    folder: Path | str, *, seed: int = 0, progress: Progress | None = None, cancelled: Cancelled | None = None
+) -> PortableFit:
+    """Fit the portable copy to the ``twin.json`` of a run folder and replace its ``twin.xml`` by it.
+
+    Raises:
+        PortableCancelledError: ``cancelled`` said so; the old file stays.
+        CueError: the twin is missing or malformed, or the copy cannot be written.
+    """
+    folder = Path(folder)
+    twin, estimate = load_twin(folder / "twin.json")
+    fit = fit_portable(twin, estimate, seed=seed, progress=progress, cancelled=cancelled)
+    save_portable(
+        folder / "twin.xml",
+        twin.table,
+        twin.ball_ids,
+        estimate,
+        load_balls(folder / "twin.json"),
+        parameters=fit.parameters,
+        statement=fit.to_dict(),
+        radii=twin.radii,
+        masses=twin.masses,
+    )
+    return fit
 
 
 def benchmark(seed: int = 0, shots: int = 200, threads: int | None = None) -> dict[str, Any]:

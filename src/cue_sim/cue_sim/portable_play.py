@@ -240,5 +240,8 @@ def _threaded(one: Callable[[_Job], _Answer], jobs: Sequence[_Job], threads: int
     workers = min(threads or cores(), max(len(jobs), 1))
     if workers == 1:
         return [one(job) for job in jobs]
-    with ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    try:
         return list(pool.map(one, jobs))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # whoever interrupts does not wait for what has not begun
