@@ -202,15 +202,15 @@ def draw_pockets(table: TableModel) -> Figure:
         pocket = next(p for p in table.pockets if p.name == name)
         _plan(ax, table, pocket)
     x, y = table.length / 2, table.width / 2
-    rail = np.array([x - 0.35, y - table.ball_stop - 0.25 * table.ball_radius])  # the ways to the corner run along it
+    rail = np.array([x - 0.35, y - table.ball_stop - 0.95 * table.ball_radius])  # the ways to the corner run along it
     for ax, colour, speed, angle in (
         (axes[0], _COLOURS[2], 1.2, 90),
-        (axes[0], _COLOURS[1], 5.0, 90),
+        (axes[0], _COLOURS[1], 3.0, 90),
         (axes[1], _COLOURS[2], 1.5, 35),
         (axes[1], _COLOURS[1], 1.5, 62),
     ):
         aim = np.array([math.sin(math.radians(angle)), math.cos(math.radians(angle))])
-        begin = rail if angle == 90 else np.array([0.02 if angle > 50 else 0.0, y]) - 0.25 * aim
+        begin = rail if angle == 90 else np.array([0.025 if angle > 50 else 0.0, y]) - 0.25 * aim
         spin = np.array([[-aim[1], aim[0], 0.0]]) * speed / table.ball_radius
         start = Start(begin[None], speed * aim[None], spin, np.array([True]))
         path = twin.simulate(start, None, np.arange(0, 1.0, 0.002))
