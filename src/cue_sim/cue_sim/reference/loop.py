@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -233,13 +234,22 @@ class Run:
         if event.kind == Quiet.NEW_PIECE:
             self.place(i, ball.piece.end)
             return [i]
-        if event.kind in (Quiet.OVER_DROP, Quiet.OFF_DROP):
-            ball.over = (event.other, self.now) if event.kind == Quiet.OVER_DROP else None
+        if event.kind == Quiet.OVER_DROP:
+            ball.over = event.other, self.now
+            return [i]
+        if event.kind == Quiet.OFF_DROP and ball.over is not None:
+            state, drop = ball.piece.at(self.now), ball.surroundings.drops[event.other]
+            velocity = drop.climbs_out(state.place, state.velocity, self.now - ball.over[1], self.laws.gravity)
+            self._cut(ball)
+            if velocity is None:
+                self._drop(i, event.other)
+            else:
+                ball.over = None
+                self.place(i, replace(state, velocity=velocity))
             return [i]
         if event.kind == EventKind.POCKET:
-            self._record(EventKind.POCKET, i, event.other)
             self._cut(ball)
-            ball.pocket, ball.playing = event.other, False
+            self._drop(i, event.other)
             return [i]
         if event.kind == EventKind.CUSHION and event.nose is not None:
             state = ball.piece.at(self.now)
@@ -317,6 +327,11 @@ class Run:
         first, second = self.balls[i], self.balls[j]
         plan = second.piece.at(self.now).place - first.piece.at(self.now).place
         return tilted_normal(plan, (second.radius - first.radius) / (second.radius + first.radius))
+
+    def _drop(self, i: int, pocket: int) -> None:
+        """Take ball ``i`` out of play."""
+        self._record(EventKind.POCKET, i, pocket)
+        self.balls[i].pocket, self.balls[i].playing = pocket, False
 
     def _record(self, kind: EventKind, i: int, other: int) -> None:
         self.events.append(Event(self.now, kind, self.ids[i], other))

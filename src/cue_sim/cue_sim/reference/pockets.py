@@ -1,12 +1,14 @@
 """How a pocket takes a ball: over the drop it falls, and is gone unless a jaw turns it round in time.
 
 A ball whose centre has been past the drop's edge for a time t lies d = g t^2 / 2 deep and leans against the edge by
-beta, cos(beta) = 1 - d/R. To get out again, the blow on the edge must leave it the speed g t with which it climbs d:
+beta, cos(beta) = 1 - d/R. Of the speed v at which it comes back to the edge, the blow there leaves
 
-    v cos(beta) - g t sin(beta) >= g t.
+    w = v cos(beta) - g t sin(beta),
 
-It is gone as soon as that fails, and at the latest when it meets the liner: when all of it is over the hole, or its
-centre is past the hole's middle. (A model of this project; its other half is ``native/pocket.c``.)
+directed upwards by beta, and it needs g t of that to climb d. It is gone as soon as its speed is too small for that,
+wherever it goes, and at the latest when it meets the liner: when all of it is over the hole, or its centre is past the
+hole's middle. If it gets out, the height climbed, and that of the hop in which it ends, have cost it speed straight
+away from the edge. (A model of this project; its other half is ``native/pocket.c``.)
 """
 
 from __future__ import annotations
@@ -77,13 +79,31 @@ class Drop:
             return 0.0
         return brentq(spare, 0.0, last, xtol=1e-15) if spare(last) < 0 else math.inf
 
+    def climbs_out(self, place: complex, velocity: complex, time: float, gravity: float) -> complex | None:
+        """Return the velocity [m/s] of a ball that is back at the edge, ``time`` [s] over the drop; None = it falls."""
+        away = (place - self.place) / abs(place - self.place)
+        speed = (velocity * away.conjugate()).real
+        if _spare_speed(speed, time, self.ball_radius, gravity) < 0:
+            return None
+        depth, cosine, sine = _leaning(time, self.ball_radius, gravity)
+        left = speed * cosine - gravity * time * sine
+        # at the top of its way it has climbed the depth, or what its upward speed takes it to if that is more
+        height = max(depth, (left * sine) ** 2 / (2 * gravity))
+        return velocity + away * (math.sqrt(max(0.0, left**2 - 2 * gravity * height)) - speed)
+
+
+def _leaning(time: float, radius: float, gravity: float) -> tuple[float, float, float]:
+    """Depth [m] of a ball after a time over the drop; cosine and sine of the angle at which it leans on the edge."""
+    depth = 0.5 * gravity * time**2
+    cosine = 1 - depth / radius
+    return depth, cosine, math.sqrt(max(0.0, 1 - cosine**2))
+
 
 def _spare_speed(speed: float, time: float, radius: float, gravity: float) -> float:
-    """What a ball that turned round now, ``time`` over the drop, would have more than it needs to get out [m/s]."""
+    """What a ball that comes to the edge at this speed has more than it needs to get out [m/s]."""
     if time <= 0:
         return math.inf
-    cosine = 1 - 0.5 * gravity * time**2 / radius
+    _, cosine, sine = _leaning(time, radius, gravity)
     if cosine <= 0:
         return -math.inf
-    sine = math.sqrt(1 - cosine**2)
     return speed * cosine - gravity * time * (1 + sine)
