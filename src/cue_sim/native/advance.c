@@ -195,7 +195,8 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   for (int i = 0; i < n; i++) mass += layout->mass[i];
   // how long each ball has been spared the cloth, in impacts
   double spared[CUE_MAX_BALLS] = {0};
-  contacts known = {.balls = n};
+  contacts known;
+  known.balls = n;
   cue_laws felt[CUE_MAX_BALLS];
   uint8_t leans[CUE_MAX_BALLS] = {0};
   for (int k = 0; k < n * (n + layout->segments); k++) known.time[k] = -INFINITY;

@@ -81,17 +81,24 @@ static int consider(search* s, nearness near, double bound) {
     s->found = (cue_meeting){0, 1, s->found.leaning};
     return 0;
   }
-  return earliest(near, bound) < s->found.time;
+  const double t = s->found.time;
+  return near.gap + t * (near.rate - .5 * bound * t) < 0;  // a concave curve: if it is positive then, it was all along
 }
+
+// Whether a point, relative to a place, may come within `reach` of it.
+static int may_reach(double x, double y, double reach) { return x * x + y * y < reach * reach; }
 
 // Finds the next impact or drop's edge within `horizon`, else the horizon.
 cue_meeting cue_next_meeting(const cue_layout* layout, cue_path* paths, const uint8_t* moves, const int32_t* in_play,
                              const double* over, double horizon) {
   const int n = layout->balls;
-  double bounds[CUE_MAX_BALLS];
+  double bounds[CUE_MAX_BALLS], travel[CUE_MAX_BALLS] = {0};  // travel: as far as a ball can get [m]
   search s = {layout, paths, bounds, CUE_SLOW_APPROACH, {horizon, 0, 0}};
   for (int i = 0; i < n; i++) {
     bounds[i] = moves[i] ? cue_cloth_bound(paths[i].node, layout->radius[i], paths[i].laws) : 0;
+    if (!moves[i]) continue;
+    const cue_ball* p = paths[i].node;
+    travel[i] = (sqrt(p->vx * p->vx + p->vy * p->vy) + .5 * bounds[i] * horizon) * horizon + CUE_MARGIN;
   }
   for (int i = 0; i < n; i++) {
     if (!moves[i]) continue;
@@ -100,13 +107,14 @@ cue_meeting cue_next_meeting(const cue_layout* layout, cue_path* paths, const ui
       if (j == i || !in_play[j] || (j < i && moves[j])) continue;
       const cue_ball* q = paths[j].node;
       const double reach = layout->radius[i] + layout->radius[j];
+      if (!may_reach(p->x - q->x, p->y - q->y, reach + travel[i] + travel[j])) continue;
       const nearness near = to_ball(p, q, reach);
       if (consider(&s, near, bounds[i] + bounds[j])) refine(&s, i, j, NULL, NULL, reach, near);
     }
-    const double speed = sqrt(p->vx * p->vx + p->vy * p->vy);
-    const double travel = (speed + .5 * bounds[i] * s.found.time) * s.found.time + CUE_MARGIN;
-    for (int k = 0; k < layout->segments; k++) {
-      const double *line = layout->segment + 4 * k, reach = layout->reach[k * n + i], near_by = reach + travel;
+    const double away = layout->radius[i] + travel[i];  // so far from the nose lines no cushion is met
+    const int inside = fabs(p->x) < layout->half_length - away && fabs(p->y) < layout->half_width - away;
+    for (int k = 0; k < layout->segments && !inside; k++) {
+      const double *line = layout->segment + 4 * k, reach = layout->reach[k * n + i], near_by = reach + travel[i];
       if (p->x < fmin(line[0], line[2]) - near_by || p->x > fmax(line[0], line[2]) + near_by ||
           p->y < fmin(line[1], line[3]) - near_by || p->y > fmax(line[1], line[3]) + near_by) {
         continue;
@@ -117,7 +125,7 @@ cue_meeting cue_next_meeting(const cue_layout* layout, cue_path* paths, const ui
     s.slow = -1;  // a pocket takes whatever comes, however slowly
     for (int k = 0; k < layout->pockets && over[i] == 0; k++) {
       const double* hole = layout->pocket + 4 * k;
-      if (fabs(p->x - hole[0]) > hole[2] + travel || fabs(p->y - hole[1]) > hole[2] + travel) continue;
+      if (!may_reach(p->x - hole[0], p->y - hole[1], hole[2] + travel[i])) continue;
       const nearness near = to_point(p->x - hole[0], p->y - hole[1], p->vx, p->vy, hole[2]);
       if (consider(&s, near, bounds[i])) refine(&s, i, -1, NULL, hole, hole[2], near);
     }
