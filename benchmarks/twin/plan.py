@@ -63,7 +63,7 @@ def make_parts(options: Options) -> list[Part]:
     for law in LIMITS:
         add(f"laws/{law}", "laws:law", {"name": law})
 
-    timed: dict[str, Any] = {"count": 20 if quick else 400, "repeats": 3 if quick else 9, "seed": seed}
+    timed: dict[str, Any] = {"count": 100 if quick else 1000, "repeats": 3 if quick else 9, "seed": seed}
     for balls in BALL_COUNTS:
         add(f"ms_per_shot/{balls}", "speed:ms_per_shot", {"balls": balls, **timed}, alone=True, also="vs_mj_step")
     for balls in BALL_COUNTS if not quick else (6,):
