@@ -65,7 +65,7 @@ class Trail:
 
 
 def rack(table: TableModel, gap: float = 2e-4) -> np.ndarray:
-    """Return the (15, 2) places [m] of balls 1..15 racked on the foot spot, 8 in the middle, a corner of each kind.
+    """Return the (15, 2) places [m] of balls 1..15 racked on the foot (pink) spot, 8 in the middle, a corner each kind.
 
     Args:
         table: whose spots and balls count.
@@ -73,7 +73,7 @@ def rack(table: TableModel, gap: float = 2e-4) -> np.ndarray:
     """
     order = (1, 9, 2, 10, 8, 3, 11, 7, 14, 4, 5, 13, 15, 6, 12)
     pitch = 2 * table.ball_radius + gap
-    foot = table.spots["foot"]
+    foot = table.spots["pink" if table.markings == "snooker" else "foot"]
     places = np.empty((15, 2))
     for k, ball in enumerate(order):
         row = int((math.sqrt(8 * k + 1) - 1) / 2)
@@ -296,9 +296,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         table = TableModel.load(options.table)
         options.folder.mkdir(parents=True, exist_ok=True)
-        head = table.spots["head"]
-        balls = {0: head + np.array([0.0, 0.08]), **dict(enumerate(rack(table), start=1))}
-        shot = Shot("break", 6.0, azimuth=math.atan2(-0.08, 2 * table.spots["foot"][0]))
+        racked = rack(table)
+        cue_ball = np.array([-table.length / 4, 0.08])
+        balls = {0: cue_ball, **dict(enumerate(racked, start=1))}
+        shot = Shot("break", 6.0, azimuth=math.atan2(*(racked[0] - cue_ball)[::-1]))
         save(photograph(table, balls, View.of_table(table), cue=shot), options.folder / "table.jpg")
         twin = Twin(table, (0, 1, 2, 3, 9, 8))
         places = np.array([[-0.30, -0.12], [0.05, 0.03], [0.30, 0.17], [-0.05, -0.16], [0.33, -0.10], [0.41, 0.02]])
