@@ -70,9 +70,9 @@ class TwinSimulator:
 
     def idle(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of the parameters that change nothing in a lively shot: the model does not use them."""
-        from cue_sim.predict import unused_parameters
+        from cue_sim.probe import unused_parameters
 
-        return unused_parameters(self._table, names)
+        return unused_parameters(self._table, names, self._twin.extras)
 
     def why_doubtful(self, record: ShotRecord) -> str:
         """Name two balls that moved and touched beforehand: how a blow splits hangs on gaps that no camera sees."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from cue_core.balls import BallState
 from cue_core.errors import CueError, FileFormatError
-from cue_core.parameters import PARAMETERS, ParameterEstimate, check_names, nominal_values
+from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shots import BallTrack, Shot, Stroke
 from cue_core.table import TableModel
 from cue_sim.kernel import EventKind
@@ -208,39 +208,6 @@ def information_gain(centred: np.ndarray, noise: float = OBSERVATION_STDDEV) -> 
     flat = centred.reshape(len(centred), -1) / (noise * np.sqrt(max(len(centred) - 1, 1)))
     # det(I + F^T F) = product of 1 + squared singular values
     return float(0.5 * np.sum(np.log1p(np.linalg.svd(flat, compute_uv=False) ** 2)))
-
-
-def unused_parameters(table: TableModel, names: Sequence[str]) -> tuple[str, ...]:
-    """Return those parameters whose change leaves a lively shot exactly as it is: no fit could learn of them.
-
-    The probe strikes a cue ball with side spin into a ball, and both into cushions.
-
-    Raises:
-        UnknownNameError: a name is not a parameter.
-    """
-    names = check_names(names)
-    twin = Twin(table, (0, 1))
-    balls = [
-        BallState(0, np.array([-0.25 * table.length, 0.0])),
-        BallState(1, np.array([0.05 * table.length, 0.5 * table.ball_radius])),
-    ]
-    stroke = Stroke(tip_speed=1.1 * np.sqrt(table.length), azimuth=0.0, side_offset=0.2, vertical_offset=0.1)
-
-    def rest(values: np.ndarray) -> np.ndarray:
-        return twin.simulate(start_from(balls, stroke, values, table), values).rest_positions
-
-    base = nominal_values()
-    reference = rest(base)
-    unused = []
-    for k, (name, parameter) in enumerate(PARAMETERS.items()):
-        if name not in names:
-            continue
-        nudged = base.copy()
-        step = 0.01 * (parameter.maximum - parameter.minimum)
-        nudged[k] += step if nudged[k] + step <= parameter.maximum else -step
-        if np.array_equal(rest(nudged), reference):
-            unused.append(name)
-    return tuple(unused)
 
 
 def contact_counts(path: Trajectory) -> tuple[int, int]:

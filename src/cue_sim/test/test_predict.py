@@ -1,4 +1,4 @@
-"""Predictions: starts from observed balls, ensembles, information, unused parameters."""
+"""Predictions: starts from observed balls, ensembles, information."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from cue_core.errors import FileFormatError, UnknownNameError
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
 from cue_core.shots import Shot, Stroke
 from cue_core.table import TableModel
-from cue_sim import predict as module
-from cue_sim.predict import TwinFaultError, predict, sample_parameters, start_from, unused_parameters
+from cue_sim.predict import TwinFaultError, predict, sample_parameters, start_from
 from cue_sim.predictor import NotReadyError, Predictor, TwinConfig
 from cue_sim.twin import Twin
 
@@ -97,27 +96,6 @@ def test_a_pocketed_ball_ends_its_track(twin):
     track = prediction.tracks(twin.ball_ids)[0]
     assert track.pocketed and len(track.time) < 30
     assert prediction.pocket_probability.tolist() == [1.0, 0.0, 0.0]
-
-
-def test_m06_every_parameter_acts():
-    """FAULTS M06: a nudge of any parameter changes the probe's trajectory."""
-    assert unused_parameters(TABLE, list(PARAMETERS)) == ()
-
-
-def test_m06_an_idle_parameter_is_named(monkeypatch):
-    """FAULTS M06: as if the model ignored one."""
-    deaf = nominal_values()[list(PARAMETERS).index("ball_friction")]
-    simulate = Twin.simulate
-
-    def ignoring(self, start, parameters, *args, **kwargs):
-        parameters = np.array(parameters)
-        parameters[list(PARAMETERS).index("ball_friction")] = deaf
-        return simulate(self, start, parameters, *args, **kwargs)
-
-    monkeypatch.setattr(module.Twin, "simulate", ignoring)
-    assert unused_parameters(TABLE, ("ball_friction", "sliding_friction")) == ("ball_friction",)
-    with pytest.raises(UnknownNameError):
-        unused_parameters(TABLE, ("stickiness",))
 
 
 def test_a_failing_simulation_is_an_error_not_a_prediction(twin):
