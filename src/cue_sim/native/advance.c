@@ -239,7 +239,7 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     for (int i = 0; i < n; i++) {
       if (!moves[i] || over[i] == 0) continue;
       h = fmin(h, OVER_DROP_STEP);
-      const double edge = cue_pocket_meeting(layout, i, before + i, over[i], h);
+      const double edge = cue_pocket_meeting(layout, laws->gravity, i, before + i, over[i], h);
       h = fmin(h, edge < 1e-3 ? edge : .8 * edge);
     }
     const cue_meeting meeting = cue_next_meeting(layout, paths, moves, in_play, over, h);
@@ -364,7 +364,7 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     for (int i = 0; i < n; i++) {
       if (in_play[i] && (!cue_at_rest(after + i) || over[i] > 0)) {
         double hop;
-        const int hole = cue_pocket_of(layout, i, after + i, h, over + i, &hop);
+        const int hole = cue_pocket_of(layout, laws->gravity, i, after + i, h, over + i, &hop);
         if (hole >= 0) {
           add_event(record, d->time, CUE_POCKET, i, hole);
           in_play[i] = 0;

@@ -116,9 +116,11 @@ void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball
 // Returns the pocket that has taken ball i, -1 = none, -2 = it is off the table; `over` [s]: for how long it has been
 // over a drop, 0 = it is over none; a step of h ends now. Where the ball climbs out of a drop its velocity changes, and
 // `hop` is the height to which it rises [m], else negative.
-int cue_pocket_of(const cue_layout* layout, int i, cue_ball* ball, double h, double* over, double* hop);
+int cue_pocket_of(const cue_layout* layout, double gravity, int i, cue_ball* ball, double h, double* over,
+                  double* hop);
 // Returns the time until ball i crosses a drop's edge or is gone, on its straight path; INFINITY = it does not.
-double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* ball, double over, double horizon);
+double cue_pocket_meeting(const cue_layout* layout, double gravity, int i, const cue_ball* ball, double over,
+                          double horizon);
 
 // balls.c
 int cue_at_rest(const cue_ball* ball);

@@ -10,8 +10,6 @@
 
 #include "cue_kernel.h"
 
-#define GRAVITY 9.81
-
 // Time until a point at (x, y) relative to a disc's centre, moving with (vx, vy), enters the disc; INFINITY = never.
 static double disc_entry(double x, double y, double vx, double vy, double radius) {
   const double b = x * vx + y * vy;  // negative = approaching
@@ -24,8 +22,8 @@ static double disc_entry(double x, double y, double vx, double vy, double radius
 }
 
 // How long [s] a ball may be over a drop and still get out, at this speed.
-static double longest_visit(double radius, double speed) {
-  const double fast = speed / sqrt(2 * GRAVITY * radius);  // times in units of a fall by one radius from here on
+static double longest_visit(double radius, double gravity, double speed) {
+  const double fast = speed / sqrt(2 * gravity * radius);  // times in units of a fall by one radius from here on
   double low = 0, high = 1;
   for (int k = 0; k < 40; k++) {
     const double t = .5 * (low + high);
@@ -35,23 +33,24 @@ static double longest_visit(double radius, double speed) {
       high = t;
     }
   }
-  return low * sqrt(2 * radius / GRAVITY);
+  return low * sqrt(2 * radius / gravity);
 }
 
 // Lets a ball that comes at an edge with `speed`, `time` over the drop, climb out: its speed afterwards, negative = it
 // falls back; `hop`: how high above the cloth it then rises [m].
-static double climb_out(double radius, double speed, double time, double* hop) {
-  const double depth = .5 * GRAVITY * time * time, c = 1 - depth / radius, s = sqrt(fmax(0, 1 - c * c));
-  const double left = speed * c - GRAVITY * time * s;  // along the ball's side of the edge
+static double climb_out(double radius, double gravity, double speed, double time, double* hop) {
+  const double depth = .5 * gravity * time * time, c = 1 - depth / radius, s = sqrt(fmax(0, 1 - c * c));
+  const double left = speed * c - gravity * time * s;  // along the ball's side of the edge
   *hop = 0;
-  if (c <= 0 || left < GRAVITY * time) return -1;
-  *hop = fmax(0, left * s * left * s / (2 * GRAVITY) - depth);
-  return sqrt(fmax(0, left * left - 2 * GRAVITY * (depth + *hop)));
+  if (c <= 0 || left < gravity * time) return -1;
+  *hop = fmax(0, left * s * left * s / (2 * gravity) - depth);
+  return sqrt(fmax(0, left * left - 2 * gravity * (depth + *hop)));
 }
 
 static double wholly_over(const double* hole, double radius) { return fmax(hole[2] - radius, .3 * hole[2]); }
 
-int cue_pocket_of(const cue_layout* layout, int i, cue_ball* ball, double h, double* over, double* hop) {
+int cue_pocket_of(const cue_layout* layout, double gravity, int i, cue_ball* ball, double h, double* over,
+                  double* hop) {
   const double R = layout->radius[i];
   const double out_x = fabs(ball->x) - layout->half_length, out_y = fabs(ball->y) - layout->half_width;
   int mouth = 0;
@@ -67,7 +66,7 @@ int cue_pocket_of(const cue_layout* layout, int i, cue_ball* ball, double h, dou
     const double inwards = -(x * ball->vx + y * ball->vy);
     if (*over == 0 && inwards > 0 && distance <= hole[2] + CUE_TOUCHING) *over = 1e-12;
     if (*over > 0 && inwards <= 0 && distance > hole[2]) {
-      const double before = -inwards / distance, after = climb_out(R, before, *over, hop);
+      const double before = -inwards / distance, after = climb_out(R, gravity, before, *over, hop);
       if (after < 0) return k;
       ball->vx += (after - before) * x / distance;
       ball->vy += (after - before) * y / distance;
@@ -76,12 +75,13 @@ int cue_pocket_of(const cue_layout* layout, int i, cue_ball* ball, double h, dou
     if (distance <= wholly_over(hole, R) + CUE_TOUCHING) return k;
     const double beyond = (hole[0] > 0 ? x : hole[0] < 0 ? -x : 0) + (hole[1] > 0 ? y : -y);  // side or corner
     if (distance <= hole[2] && beyond > 0) return k;
-    if (*over > longest_visit(R, hypot(ball->vx, ball->vy))) return k;
+    if (*over > longest_visit(R, gravity, hypot(ball->vx, ball->vy))) return k;
   }
   return (out_x > 0 || out_y > 0) && !mouth ? -2 : -1;
 }
 
-double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* p, double over, double horizon) {
+double cue_pocket_meeting(const cue_layout* layout, double gravity, int i, const cue_ball* p, double over,
+                          double horizon) {
   const double speed = hypot(p->vx, p->vy), R = layout->radius[i];
   double best = INFINITY;
   for (int k = 0; k < layout->pockets; k++) {
@@ -98,7 +98,7 @@ double cue_pocket_meeting(const cue_layout* layout, int i, const cue_ball* p, do
     const double out = (-b + sqrt(fmax(0, b * b - speed * speed * c))) / (speed * speed);
     if (speed > 0) best = fmin(best, fmax(1e-8, out));
     best = fmin(best, fmax(1e-8, disc_entry(x, y, p->vx, p->vy, wholly_over(hole, R))));
-    best = fmin(best, fmax(1e-8, longest_visit(R, speed) - over));
+    best = fmin(best, fmax(1e-8, longest_visit(R, gravity, speed) - over));
   }
   return best;
 }
