@@ -156,6 +156,27 @@ def test_all_tables_are_simulated_in_one_batch(monkeypatch):
     assert batches == [(7, 2)]
 
 
+def test_episodes_that_all_end_together_all_begin_again():
+    envs = TableVectorEnv(2, balls=2, max_shots=2, goal=(0.3, 0.0), layout={0: (-0.3, 0.0), 1: (0.0, 0.1)})
+    envs.reset(seed=1)
+    gentle = np.tile([-1.0, 1.0, 0.0, 0.0], (2, 1))
+    assert [envs.step(gentle)[3].tolist() for _ in range(2)] == [[False] * 2, [True] * 2]
+    seen, rewards, terminations, truncations, infos = envs.step(gentle)
+    assert infos["shots"].tolist() == [0, 0] and not (terminations | truncations).any() and not rewards.any()
+    np.testing.assert_array_equal(seen["positions"][0], [[-0.3, 0.0], [0.0, 0.1]])
+
+
+@pytest.mark.parametrize("table", ["carom", "9ft", "snooker"])
+def test_every_table_can_be_played(table):
+    envs = TableVectorEnv(8, table=table, balls=16, speed=(0.5, 6.0), max_shots=3)
+    envs.reset(seed=0)
+    envs.action_space.seed(0)
+    for _ in range(4):
+        seen, *_, infos = envs.step(envs.action_space.sample())
+        assert seen in envs.observation_space
+        assert not any(infos.get("fault", []))
+
+
 def test_a_bad_action_of_one_table_plays_none():
     envs = TableVectorEnv(3, balls=2, strike_noise=NOISE)
     before, _ = envs.reset(seed=1)

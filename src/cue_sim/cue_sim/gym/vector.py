@@ -123,11 +123,10 @@ class TableVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         playing = [i for i in range(self.num_envs) if not resting[i]]
         shots = {i: self.games[i].shot(actions[i]) for i in playing}
         begun = [self.games[i].begin(self._generator(i), shots[i]) for i in playing]
-        paths = self.games[0].ground.twin.simulate_batch(
-            [start for start, _ in begun],
-            np.array([values for _, values in begun]).reshape(len(begun), -1),
-            threads=self._threads,
-        )
+        paths = []
+        if begun:  # none where all episodes ended together
+            twin, vectors = self.games[0].ground.twin, np.array([values for _, values in begun])
+            paths = twin.simulate_batch([start for start, _ in begun], vectors, threads=self._threads)
         steps = {i: self.games[i].finish(path) for i, path in zip(playing, paths, strict=True)}
         infos: dict[str, Any] = {}
         shown: list[Observation] = []
