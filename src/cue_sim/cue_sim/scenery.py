@@ -195,9 +195,19 @@ def _add_cushion(spec: Any, table: TableModel, cushion: Cushion) -> None:
 
 
 def _add_pocket(spec: Any, table: TableModel, pocket: Pocket) -> None:
-    x, y = (float(v) for v in pocket.position)
-    cylinder, radius = mujoco.mjtGeom.mjGEOM_CYLINDER, pocket.radius
-    _add_part(spec, cylinder, "hole", name=f"pocket_{pocket.name}", pos=[x, y, -0.0195], size=[radius, 0.02, 0])
+    """The drop, a dark disc on the cloth that ends with the frame, and the casting around it."""
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    rim = pocket.position + pocket.radius * np.column_stack([np.cos(angles), np.sin(angles)])
+    frame = np.array([table.length, table.width]) / 2 + table.rail_width - 0.002
+    rim = np.clip(rim, -frame, frame)
+    vertices = np.column_stack([np.vstack([rim, pocket.position, pocket.position]), np.full(len(rim) + 2, 0.0005)])
+    vertices[-1, 2] = -0.03
+    hub, bottom = len(rim), len(rim) + 1
+    faces = []
+    for k in range(len(rim)):
+        after = (k + 1) % len(rim)
+        faces += [(k, after, hub), (after, k, bottom)]
+    add_mesh(spec, f"pocket_{pocket.name}", vertices, np.array(faces), "hole")
     _add_casting(spec, table, pocket)
 
 
@@ -216,9 +226,10 @@ def _add_casting(spec: Any, table: TableModel, pocket: Pocket) -> None:
         outline = sign * np.array(corners)
     hub = pocket.position
     rays, edge = _fan(hub, outline)
-    rim = hub + min(_LINER * pocket.radius, 0.95 * np.linalg.norm(edge - hub, axis=1).min()) * rays
+    room = 0.95 * np.linalg.norm(edge - hub, axis=1).min()
+    rim = hub + min(_LINER * pocket.radius, room) * rays
     top, skirt = _rail_top(table), -0.1
-    drop = hub + pocket.radius * rays
+    drop = hub + min(pocket.radius, room) * rays
     rings = [(drop, 0.0), (rim, 0.0), (rim, top), (edge, top), (edge, skirt)]
     vertices = np.concatenate([np.column_stack([ring, np.full(len(ring), z)]) for ring, z in rings])
     count = len(rays)
