@@ -316,7 +316,10 @@ class Run:
             reached.update(ball for pair in more for ball in pair)
 
     def _in_contact(self, i: int, j: int) -> bool:
-        return self.balls[i].playing and self.balls[j].playing and self._gap(i, j) < FROZEN
+        """Tell whether two balls touch; those that are parting, after another blow at this very time, do not."""
+        if not (self.balls[i].playing and self.balls[j].playing) or self._gap(i, j) >= FROZEN:
+            return False
+        return self._approach(Next(self.now, EventKind.BALL_BALL, i, j)) > -SLOW
 
     def _gap(self, i: int, j: int) -> float:
         first, second = self.balls[i], self.balls[j]
