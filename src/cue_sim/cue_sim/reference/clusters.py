@@ -50,24 +50,17 @@ def blow(
         ClusterError: the integrator gave up.
     """
     count, n = len(contacts), len(bodies)
-    directions = np.zeros((count, 3, 6 * n))  # J: from (v, w) of all balls to the velocity at each contact
-    for c, (i, j, normal) in enumerate(contacts):
-        for ball, sign in ((i, -1.0), (j, 1.0)):
-            at_contact = point_directions(-sign * bodies[ball].radius * normal)
-            directions[c, :, 6 * ball : 6 * ball + 6] = sign * at_contact
-    flat = directions.reshape(3 * count, 6 * n)
+    directions = _directions(bodies, contacts)
     motion = np.concatenate([np.concatenate([b.velocity, b.spin]) for b in bodies])
     inverse = np.concatenate([np.repeat([1 / b.mass, 1 / b.inertia], 3) for b in bodies])
-    mobility = (flat * inverse) @ flat.T
+    mobility = (directions * inverse) @ directions.T
     normals = np.array([normal for _, _, normal in contacts])
-    before = flat @ motion
+    before = directions @ motion
 
     approach = -np.einsum("ck,ck->c", before.reshape(count, 3), normals)
     speed = float(approach.max())
-    masses = np.array([bodies[i].mass * bodies[j].mass / (bodies[i].mass + bodies[j].mass) for i, j, _ in contacts])
-    radii = np.array(
-        [bodies[i].radius * bodies[j].radius / (bodies[i].radius + bodies[j].radius) for i, j, _ in contacts]
-    )
+    masses = np.array([_together(bodies[i].mass, bodies[j].mass) for i, j, _ in contacts])
+    radii = np.array([_together(bodies[i].radius, bodies[j].radius) for i, j, _ in contacts])
     struck = int(approach.argmax())
     stiffness = 1.25 * masses[struck] * speed * np.sqrt(radii / radii[struck])
     returned = laws.ball_restitution**2
@@ -101,9 +94,19 @@ def blow(
     if solved.status != 1:
         raise ClusterError(f"a blow through {n} touching balls did not end: {solved.message}")
     impulse = solved.y[count:, -1]
-    after = (motion + inverse * (flat.T @ impulse)).reshape(n, 6)
+    after = (motion + inverse * (directions.T @ impulse)).reshape(n, 6)
     pushed = np.einsum("ck,ck->c", impulse.reshape(count, 3), normals) > _TURN * scale
     return [Body(b.radius, b.mass, after[k, :3], after[k, 3:]) for k, b in enumerate(bodies)], pushed.tolist()
+
+
+def _directions(bodies: Sequence[Body], contacts: Sequence[tuple[int, int, np.ndarray]]) -> np.ndarray:
+    """J, (3 C, 6 n): from all balls' velocities and spins to those of the second over the first at each contact."""
+    out = np.zeros((len(contacts), 3, 6 * len(bodies)))
+    for c, (i, j, normal) in enumerate(contacts):
+        for ball, sign in ((i, -1.0), (j, 1.0)):
+            own = slice(6 * ball, 6 * ball + 6)
+            out[c, :, own] = sign * point_directions(-sign * bodies[ball].radius * normal)
+    return out.reshape(3 * len(contacts), 6 * len(bodies))
 
 
 def _friction(laws: Laws, slip: np.ndarray) -> np.ndarray:

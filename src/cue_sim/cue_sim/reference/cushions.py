@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -76,35 +77,56 @@ def nose_stronge(ball: Body, normal: np.ndarray, cushion: int, laws: Laws) -> Bo
     return ball.struck(ball.radius * normal, impulse)
 
 
+class _Springs(NamedTuple):
+    """The contact while its normal spring is squeezed, or lets go; ``load``: the normal force, ``change``: its rate."""
+
+    duration: float
+    load: Callable[[float], float]
+    change: Callable[[float], float]
+    mu: float
+    compliance: float
+
+
 def _held_by_springs(slip: float, mu: float, e: float, compliance: float) -> float:
     """Impulse against the slip, both over the approach."""
     quarter = math.pi / 2
-    phases: list[tuple[float, Callable[[float], float], Callable[[float], float]]] = [
-        (quarter, math.sin, math.cos),
-        (e * quarter, lambda t: math.cos(t / e), lambda t: -math.sin(t / e) / e),
-    ]
+    squeezed = _Springs(quarter, math.sin, math.cos, mu, compliance)
+    let_go = _Springs(e * quarter, lambda t: math.cos(t / e), lambda t: -math.sin(t / e) / e, mu, compliance)
     y = np.array([slip, 0.0, 0.0])  # slip of the surface, force of the spring, impulse
     sticks, side = slip / compliance <= mu, 1.0
-    for duration, load, change in phases:
+    for springs in (squeezed, let_go):
         time = 0.0
-        while time < duration:
-
-            def rates(t: float, y: np.ndarray) -> list[float]:
-                return [-3.5 * y[1], y[0] / compliance if sticks else side * mu * change(t), y[1]]  # noqa: B023
-
-            def turns(t: float, y: np.ndarray) -> float:
-                if sticks:  # noqa: B023  # until friction can hold it no longer
-                    return mu * load(t) - abs(y[1])  # noqa: B023
-                return side * y[0] / compliance - mu * change(t)  # noqa: B023  # until it no longer outruns the spring
-
-            turns.terminal, turns.direction = True, -1  # type: ignore[attr-defined]
-            solved = solve_ivp(rates, (time, duration), y, "DOP853", events=turns, rtol=1e-10, atol=1e-13)
+        while time < springs.duration:
+            solved = solve_ivp(
+                _rates,
+                (time, springs.duration),
+                y,
+                "DOP853",
+                events=_turns,
+                args=(springs, sticks, side),
+                rtol=1e-10,
+                atol=1e-13,
+            )
             y = solved.y[:, -1]
             if solved.status == 1:
                 sticks = not sticks and solved.t[-1] > time  # what turns at once cannot stick
                 side = math.copysign(1.0, y[1])
             time = float(solved.t[-1])
     return float(y[2])
+
+
+def _rates(t: float, y: np.ndarray, springs: _Springs, sticks: bool, side: float) -> list[float]:
+    return [-3.5 * y[1], y[0] / springs.compliance if sticks else side * springs.mu * springs.change(t), y[1]]
+
+
+def _turns(t: float, y: np.ndarray, springs: _Springs, sticks: bool, side: float) -> float:
+    """Falls to zero when friction can hold a sticking contact no longer, or a slip no longer outruns the spring."""
+    if sticks:
+        return springs.mu * springs.load(t) - abs(y[1])
+    return side * y[0] / springs.compliance - springs.mu * springs.change(t)
+
+
+_turns.terminal, _turns.direction = True, -1  # type: ignore[attr-defined]
 
 
 CUSHION_LAWS: dict[str, NoseLaw] = {
