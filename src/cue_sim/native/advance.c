@@ -187,12 +187,17 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   memset(before, 0, sizeof before);
   warnings(d, warned);
   for (int i = 0; i < n; i++) cue_read_ball(layout, d, i, before + i);
+  const int tilted = laws->tilt_x != 0 || laws->tilt_y != 0;
   const int steep = hypot(laws->tilt_x, laws->tilt_y) > laws->rolling_friction;
   double had = cue_energy(layout, laws, before, in_play);
   if (!isfinite(had)) return CUE_NOT_FINITE;
-  const double had_at_start = had;
   double lowest = had, mass = 0;
   for (int i = 0; i < n; i++) mass += layout->mass[i];
+  // the energy at stake: that of the motion, and what the slope may add to it
+  cue_laws level = *laws;
+  level.tilt_x = level.tilt_y = 0;
+  const double drop = fabs(laws->tilt_x) * layout->half_length + fabs(laws->tilt_y) * layout->half_width;
+  const double stake = cue_energy(layout, &level, before, in_play) + mass * laws->gravity * drop;
   // how long each ball has been spared the cloth, in impacts
   double spared[CUE_MAX_BALLS] = {0};
   contacts known;
@@ -283,7 +288,7 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
     const int instant = impacts && patience <= PATIENCE;
     memset(is_free, 1, sizeof is_free);
     memcpy(end, before, n * sizeof *end);
-    for (int i = 0; i < n && steep; i++) {
+    for (int i = 0; i < n && tilted; i++) {
       leans[i] = !instant && moves[i] && cue_lean(layout, d, i, before, touches, count, laws, felt + i);
       if (leans[i]) cue_path_begin(paths + i, before + i, layout->radius[i], felt + i, largest);
     }
@@ -344,12 +349,12 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
       status = CUE_NOT_FINITE;
       break;
     }
-    if (had_at_start > 0) record->energy_gain = fmax(record->energy_gain, (has - lowest) / had_at_start);
+    if (stake > 0) record->energy_gain = fmax(record->energy_gain, (has - lowest) / stake);
     lowest = fmin(lowest, has);
     // the work of a ball that leans on something against the slope is exact only to the second order in its steps
     const double fall = laws->gravity * hypot(laws->tilt_x, laws->tilt_y);
     const double slack = mass * fall * fall * h * fmin(h, LEANING_STEP);
-    if (options->check_energy && has > had + ENERGY_TOLERANCE * (fabs(had) + fabs(had_at_start)) + slack) {
+    if (options->check_energy && has > had + ENERGY_TOLERANCE * (fabs(had) + stake) + slack) {
       status = CUE_ENERGY_GAIN;
       break;
     }

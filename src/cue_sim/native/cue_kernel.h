@@ -81,7 +81,7 @@ typedef struct {
   int32_t contacts;            // ball-ball and cushion contacts so far
   int32_t steps;               // MuJoCo steps so far
   double* home;                // (balls, 2) where balls out of play are said to be [m]; NULL = where they are parked
-  double energy_gain;          // largest rise above the least energy so far, relative to that at the start
+  double energy_gain;          // largest rise above the least energy so far, relative to that at stake
   double seconds;              // spent inside MuJoCo's steps, if asked for [s]
 } cue_record;
 

@@ -1,5 +1,6 @@
-// A bed steeper than its cloth holds: balls rest only where they lean on something. What holds such a ball is the
-// rolling resistance against the part of the slope that its contacts leave over, so that part is the slope it feels.
+// Balls that lean on something on a tilted bed. What holds such a ball is the rolling resistance against the part of the
+// slope that its contacts leave over, so that part is the slope it feels: it comes to rest though the bed be steeper than
+// its cloth holds, and does not turn under the pressure when it is not.
 #include <math.h>
 
 #include "cue_kernel.h"
