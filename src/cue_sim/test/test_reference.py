@@ -201,7 +201,9 @@ def test_the_horizon_ends_a_shot_on_the_way():
     start.velocities[0, 0] = 0.3
     path = simulate(SMALL, start, LAWS, horizon=0.2)
     assert math.isnan(path.rest_time)
-    np.testing.assert_allclose(path.rest_positions, path.positions(0.2))
+    np.testing.assert_allclose(path.rest_positions, path.positions(0.2), atol=1e-12)
+    start.velocities[0, 0], start.spins[0, 2] = 0.0, 100.0
+    assert simulate(SMALL, start, LAWS, horizon=0.2).rest_time == 0  # it spins on, but travels nowhere
 
 
 def test_a_ball_pressed_against_another_by_its_spin_does_not_hang():

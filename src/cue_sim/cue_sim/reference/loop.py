@@ -104,8 +104,9 @@ class Run:
         self.balls: list[Ball] = []
         for ball in ids:
             radius = radii.get(ball, table.ball_radius)
-            around = surroundings.setdefault(radius, Surroundings(table, radius))
-            self.balls.append(Ball(radius, masses.get(ball, table.ball_mass), around))
+            if radius not in surroundings:
+                surroundings[radius] = Surroundings(table, radius)
+            self.balls.append(Ball(radius, masses.get(ball, table.ball_mass), surroundings[radius]))
         self.alone = [_NEVER] * len(ids)
         self.pairs = {(i, j): _NEVER for j in range(len(ids)) for i in range(j)}
         self._last_met: dict[tuple[int, int], float] = {}
@@ -139,9 +140,9 @@ class Run:
         for _ in range(_MOST_EVENTS):
             upcoming = self._upcoming()
             if upcoming.time > horizon:
-                still = upcoming.time == math.inf
                 self.now = horizon
-                return self._rest_time() if still else math.nan
+                travelling = any(b.playing and b.piece.phase >= Phase.ROLLING for b in self.balls)
+                return math.nan if travelling else self._rest_time()
             self.now = upcoming.time
             for i in self._settle(upcoming):
                 self._predict(i)

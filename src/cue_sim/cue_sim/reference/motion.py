@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from cue_core.errors import CueError
+from cue_core.errors import CueError, UnknownNameError
 from cue_sim.laws import Laws
 
 Curve = tuple[complex, complex, complex]
@@ -125,7 +125,10 @@ class Cloth:
 
         Raises:
             SteepBedError: a ball would not rest.
+            UnknownNameError: another cloth law than "coulomb".
         """
+        if laws.cloth_law != "coulomb":
+            raise UnknownNameError("cloth law of the reference", laws.cloth_law, ["coulomb"])
         self.gravity = laws.gravity
         self.tilt = complex(laws.tilt_x, laws.tilt_y)
         self.sliding = laws.sliding_friction
