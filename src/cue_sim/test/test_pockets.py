@@ -12,8 +12,10 @@ import pytest
 
 from cue_core.parameters import nominal_values
 from cue_core.table import Pocket, TableModel
+from cue_sim import reference
 from cue_sim.geometry import climb_out, longest_visit, nose_segments
 from cue_sim.kernel import EventKind
+from cue_sim.laws import Laws
 from cue_sim.twin import Start, Trajectory, Twin
 
 TABLES = Path(__file__).parents[3] / "config" / "tables"
@@ -300,6 +302,17 @@ def test_climbing_out_of_a_drop_keeps_less_than_the_energy_before(speed: float, 
     limit = longest_visit(speed, radius)
     assert climb_out(speed, limit * (1 - 1e-9), radius) is not None
     assert climb_out(speed, limit * (1 + 1e-9), radius) is None
+
+
+@pytest.mark.parametrize("name", ["small", "snooker"])
+def test_jaws_and_drops_end_as_in_the_independent_reference(name: str) -> None:
+    twin, laws, apart = _twin(name), Laws.from_parameters(nominal_values()), []
+    for start in _into_the_jaws(twin.table, 40, 57):
+        path, other = twin.simulate(start, None), reference.simulate(twin.table, start, laws, horizon=60.0)
+        assert bool(path.rest_pocketed[0]) == bool(other.rest_pocketed[0])
+        if not path.rest_pocketed[0]:
+            apart.append(float(np.linalg.norm(path.rest_positions - other.rest_positions)))
+    assert np.median(apart) < 1e-6 and np.percentile(apart, 90) < 1e-4
 
 
 def test_time_to_fall_grows_with_speed_up_to_the_fall_itself() -> None:
