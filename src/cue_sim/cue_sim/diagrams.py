@@ -73,18 +73,18 @@ def draw_cloth(table: TableModel) -> Figure:
 
 
 def draw_ball(table: TableModel) -> Figure:
-    """Return throw and speeds after an impact of two balls, over the cut angle."""
-    law, radius, mass = find("ball", _laws().ball_law), table.ball_radius, table.ball_mass
+    """Return throw and speeds after an impact of two balls, over the cut angle, and what other laws make of it."""
+    radius, mass = table.ball_radius, table.ball_mass
     cuts = np.radians(np.linspace(0, 88, 177))
-    figure, (throw, speeds) = _figure(2)
+    figure, (throw, speeds, others) = _figure(3)
 
-    def after(speed: float, rolling: bool, laws: Laws) -> Any:
+    def after(speed: float, rolling: bool, laws: Laws, law: str = _laws().ball_law) -> Any:
         velocity = np.zeros((len(cuts), 2, 2))
         velocity[:, 0] = speed * np.stack([np.sin(cuts), np.cos(cuts)], -1)
         spin = np.zeros((len(cuts), 2, 3))
         if rolling:
             spin[:, 0, 0], spin[:, 0, 1] = -velocity[:, 0, 1] / radius, velocity[:, 0, 0] / radius
-        return law(BallImpact(velocity, spin, (radius, radius), (mass, mass)), laws)
+        return find("ball", law)(BallImpact(velocity, spin, (radius, radius), (mass, mass)), laws)
 
     falling = _laws(ball_friction_floor=0.00995, ball_friction_decay=1.088)
     for laws, style, name in ((_laws(), "-", ""), (falling, "--", ", friction falls with slip")):
@@ -107,6 +107,16 @@ def draw_ball(table: TableModel) -> Figure:
     angle.set(ylim=(0, 100), ylabel="angle between them [deg], dotted")
     speeds.set(xlabel="cut angle [deg]", ylabel="speed after / before", title="Speeds just after", ylim=(0, 1.05))
     speeds.legend(fontsize=7, loc="center left")
+    share = others.twinx()
+    for name, colour in zip(available("ball"), _COLOURS, strict=False):
+        out = after(2.0, True, _laws(), name).velocity[:, 1]
+        others.plot(np.degrees(cuts), np.degrees(np.arctan2(out[:, 0], out[:, 1])), color=colour, label=name)
+        kept = np.linalg.norm(out, axis=1) / (2.0 * np.cos(cuts))
+        share.plot(np.degrees(cuts), kept, color=colour, linewidth=1, linestyle=":")
+    others.set(xlabel="cut angle [deg]", ylabel="throw [deg]", title="A rolling cue ball at 2 m/s, by every law")
+    others.title.set_fontsize(10)
+    share.set(ylim=(0.9, 1.0), ylabel="speed of the struck ball / v cos(cut), dotted")
+    others.legend(fontsize=7, loc="lower right")
     return figure
 
 
@@ -153,7 +163,7 @@ def draw_strike(table: TableModel) -> Figure:
     speed.axvline(0.4, color="#999999", linewidth=0.8, linestyle=":")
     speed.text(0.395, 0.1, "above the centre: rolls at once", rotation=90, fontsize=7, ha="right")
     speed.set(title="Speed and spin", ylim=(0, None))
-    speed.legend(fontsize=7, loc="lower left")
+    speed.legend(fontsize=7, loc="center left", bbox_to_anchor=(0.0, 0.72))
     for ax in (squirt, speed):
         ax.axvspan(MISCUE_OFFSET, 0.6, color=_COLOURS[1], alpha=0.15, linewidth=0)
         ax.text(0.55, np.mean(ax.get_ylim()), "miscue", rotation=90, ha="center", va="center", fontsize=8)
