@@ -54,8 +54,8 @@ class Trajectory:
             the warning it gave, or "bad parameters: ..." with the one that has no meaning.
         stop_time: when the simulation ended [s].
         steps: MuJoCo steps made.
-        energy_gain: largest rise of the balls' energy above its least value so far, relative to that of their motion at the
-            start and the slope's.
+        energy_gain: largest rise of the balls' energy above its least value so far, relative to that at stake: of their
+            motion at the start and of the slope.
     """
 
     times: np.ndarray
