@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -227,8 +227,12 @@ class Renderer:
 class SimulatedCamera:
     """Lens and sensor in front of a renderer: the same frame gives the same picture, bit for bit."""
 
-    def __init__(self, world: WorldConfig) -> None:
+    def __init__(self, world: WorldConfig, prepare: Callable[[Any], None] | None = None) -> None:
         """Build the scene of a world.
+
+        Args:
+            world: that is looked at.
+            prepare: told the scene's ``mujoco.MjModel`` before anything is drawn, for other lamps or colours.
 
         Raises:
             NoGraphicsError: there is no OpenGL.
@@ -239,6 +243,8 @@ class SimulatedCamera:
         # Fixed-point maps halve the time of the look-up.
         self._map_x, self._map_y = cv2.convertMaps(self._map_x, self._map_y, cv2.CV_16SC2)
         model = build_scene(world.table, world.ball_ids, world.robot, world.camera, ideal)
+        if prepare is not None:
+            prepare(model)
         self._renderer = Renderer(model, ideal)
         generator = np.random.default_rng([world.seed, 0x6E6F6973])
         self._noise = (world.camera.noise * generator.standard_normal(_NOISE_POOL, dtype=np.float32)).astype(np.float16)
