@@ -41,15 +41,15 @@ from cue_sim.scenery import add_scenery, dress_ball
 PORTABLE_STEP = 5e-4
 """Time step [s]; the contacts that act within one step depend on it."""
 STATEMENT = "cue_portable"
-"""Name of the text in the file that says how the copy was made and how far it is from the twin: JSON without its quotes."""
+"""Name of the text in the file that says how the copy was made and how far off it is: JSON without its quotes."""
 _GRAVITY = 9.81
 _DEPTH = 5e-4  # m: how far the nap stands above the cloth
 _SLIDING_SHARE, _SPINNING_SHARE = 0.4, 0.3  # of the weight, by which a ball presses on the nap
-_SLIDING_SOFTNESS, _SPINNING_SOFTNESS = 0.02, 0.5  # impedances: the smaller, the less slip pushes the ball up
-_SLIDING_RATE, _SPINNING_RATE = 40.0, 4.0  # 1/s: slower than this, slip ends like in honey, not by Coulomb's law
+_SLIDING_SOFTNESS, _SPINNING_SOFTNESS = 0.002, 0.5  # impedances: the smaller, the less slip pushes the ball up
+_SLIDING_RATE, _SPINNING_RATE = 80.0, 4.0  # 1/s: slower than this, slip ends like in honey, not by Coulomb's law
 _RUBBER_SHARE, _RUBBER_SOFTNESS = 0.5, 0.05
 _NAP_DAMPING = 100.0  # 1/s
-_IMPEDANCE_RATIO = 1000.0  # friction far harder than the normal force, or soft contacts would hardly slow a roll
+_IMPEDANCE_RATIO = 1e5  # friction far harder than the normal force, or soft contacts would hardly slow a roll
 _RIGID = 0.9999
 _UNSEEN = (0.0, 0.0, 0.0, 0.0)  # rgba: the scenery shows cloth and rubber, also where a viewer knows no groups
 _LEAST = 1e-6  # friction coefficient that stands for none; MuJoCo takes no zero

@@ -9,7 +9,6 @@ from the twin is then measured on whole shots that the fit has not seen.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,13 +22,14 @@ from cue_core.table import TableModel
 from cue_sim.export import load_balls, load_twin
 from cue_sim.path import Start
 from cue_sim.portable import PortableParameters, save_portable
-from cue_sim.portable_measure import CLASSES, SHOTS, Difference, Progress, measure, random_start
+from cue_sim.portable_measure import CLASSES, SHOTS, Difference, Progress, measure
 from cue_sim.portable_play import Cancelled, ExactImpacts, PortableCancelledError, PortableTable
+from cue_sim.portable_probes import collisions, random_start, rebounds
 from cue_sim.twin import Twin
 
+_LONGEST_ROLL = 2.5  # s
 _ROLLS, _IMPACTS = 12, 80  # probes of the cloth, and of the cushions and the balls each
 _CLOTH_EVALUATIONS, _IMPACT_EVALUATIONS, _POPULATION = 5, 96, 8
-_SPEED = 0.05, 1.6  # of probed impacts, times the root of the table's length [m^0.5/s]
 _ROLLING_SCALE, _SPIN_SCALE = 0.02, 0.05  # m/s: errors well below count by their square, well above hardly more
 _BOUNDS = {
     "cushion_restitution": (0.2, 1.2),
@@ -111,9 +111,15 @@ def fit_portable(
 
 
 def fit_files(
-    folder: Path | str, *, seed: int = 0, progress: Progress | None = None, cancelled: Cancelled | None = None
+    folder: Path | str,
+    *,
+    seed: int = 0,
+    shots: int = SHOTS,
+    effort: float = 1.0,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
 ) -> PortableFit:
-    """Fit the portable copy to the ``twin.json`` of a run folder and replace its ``twin.xml`` by it.
+    """Fit the portable copy to a run folder's ``twin.json`` and replace its ``twin.xml``; see :func:`fit_portable`.
 
     Raises:
         PortableCancelledError: ``cancelled`` said so; the old file stays.
@@ -121,7 +127,7 @@ def fit_files(
     """
     folder = Path(folder)
     twin, estimate = load_twin(folder / "twin.json")
-    fit = fit_portable(twin, estimate, seed=seed, progress=progress, cancelled=cancelled)
+    fit = fit_portable(twin, estimate, seed=seed, shots=shots, effort=effort, progress=progress, cancelled=cancelled)
     save_portable(
         folder / "twin.xml",
         twin.table,
@@ -190,9 +196,12 @@ class _Fitter:
         self._tell(0.0, "fitting the cloth")
         parameters = self._fit_cloth(parameters)
         self._tell(0.15, "fitting the cushions")
-        parameters = self._fit_impacts(parameters, "cushion", self._rebounds())
+        table, count = self._twins[1].table, self._count(_IMPACTS, 16)
+        starts = rebounds(table, np.random.default_rng([self._seed, 1, 0]), count)
+        parameters = self._fit_impacts(parameters, "cushion", starts)
         self._tell(0.35, "fitting the balls")
-        return self._fit_impacts(parameters, "ball", self._collisions())
+        starts = collisions(table, np.random.default_rng([self._seed, 1, 1]), count)
+        return self._fit_impacts(parameters, "ball", starts)
 
     def _count(self, usual: int, least: int) -> int:
         return max(round(usual * self._effort), least)
@@ -246,7 +255,7 @@ class _Fitter:
         budget = self._count(_IMPACT_EVALUATIONS, 2 * _POPULATION)
         search = cma.CMAEvolutionStrategy(
             first,
-            0.15,
+            0.08,  # of the bounds' width: the twin's own coefficients are near
             {
                 "bounds": [0, 1],
                 "seed": 1 + self._seed,  # cma takes 0 for "from the clock"
@@ -274,9 +283,10 @@ class _Fitter:
         while len(starts) < wanted:
             if self._cancelled is not None and self._cancelled():
                 raise PortableCancelledError()
-            start = random_start(twin, generator)
-            start.velocities[0] *= generator.uniform(0.1, 0.6)
+            start = random_start(table, len(twin.ball_ids), generator)
+            start.velocities[0] *= generator.uniform(0.1, 1.0)
             end = twin.simulate(start, self._estimate.values, until_contact=1).stop_time
+            end = min(end, _LONGEST_ROLL)
             if end * np.linalg.norm(start.velocities[0]) < 0.2 * table.width:
                 continue  # too short a way to tell anything
             at = np.array([0.4, 0.7, 0.98]) * end
@@ -284,43 +294,6 @@ class _Fitter:
             times.append(at)
             exact.append(twin.simulate(start, self._estimate.values, at).positions)
         return starts, times, exact
-
-    def _motion(self, generator: np.random.Generator) -> tuple[float, float, float]:
-        """Return speed [m/s], topspin and side spin [of v/R] of a ball about to hit something: half of them roll."""
-        speed = generator.uniform(*_SPEED) * math.sqrt(self._twins[1].table.length)
-        roll = 1.0 if generator.random() < 0.5 else generator.uniform(-0.6, 1.3)
-        return speed, roll, 0.0 if generator.random() < 0.3 else generator.uniform(-1.2, 1.2)
-
-    def _rebounds(self) -> list[Start]:
-        generator, table = np.random.default_rng([self._seed, 1, 0]), self._twins[1].table
-        starts = []
-        for _ in range(self._count(_IMPACTS, 16)):
-            cushion = table.cushions[generator.integers(len(table.cushions))]
-            place = cushion.start + generator.uniform(0.3, 0.7) * (cushion.end - cushion.start)
-            direction = _turned(-cushion.normal, generator.uniform(-1.2, 1.2))
-            starts.append(self._about_to_hit(place + table.ball_stop * cushion.normal, direction, (), generator))
-        return starts
-
-    def _collisions(self) -> list[Start]:
-        generator, table = np.random.default_rng([self._seed, 1, 1]), self._twins[1].table
-        starts = []
-        for _ in range(self._count(_IMPACTS, 16)):
-            direction = _turned(np.array([1.0, 0.0]), generator.uniform(-math.pi, math.pi))
-            between = _turned(direction, generator.uniform(-1.2, 1.2))
-            starts.append(self._about_to_hit(-2 * table.ball_radius * between, direction, (np.zeros(2),), generator))
-        return starts
-
-    def _about_to_hit(
-        self, place: np.ndarray, direction: np.ndarray, others: Sequence[np.ndarray], generator: np.random.Generator
-    ) -> Start:
-        """Return a ball that comes to ``place`` in 10 ms or a little more: at any phase of the copy's steps."""
-        speed, roll, side = self._motion(generator)
-        lead = 0.01 + generator.uniform(0, 0.002)
-        start = Start.at_rest(np.array([place - lead * speed * direction, *others]))
-        start.velocities[0] = speed * direction
-        spin = speed / self._twins[1].table.ball_radius
-        start.spins[0] = [-direction[1] * roll * spin, direction[0] * roll * spin, side * spin]
-        return start
 
 
 def _with_balls(twin: Twin, count: int) -> Twin:
@@ -337,8 +310,3 @@ def _with_balls(twin: Twin, count: int) -> Twin:
 def _scaled(parameters: PortableParameters, names: Sequence[str], factors: np.ndarray) -> PortableParameters:
     changed = {name: float(f) * getattr(parameters, name) for name, f in zip(names, factors, strict=True)}
     return dataclasses.replace(parameters, **changed)
-
-
-def _turned(direction: np.ndarray, angle: float) -> np.ndarray:
-    c, s = math.cos(angle), math.sin(angle)
-    return np.array([c * direction[0] - s * direction[1], s * direction[0] + c * direction[1]])

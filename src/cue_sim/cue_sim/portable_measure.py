@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from cue_sim.kernel import EventKind
 from cue_sim.path import Start
 from cue_sim.portable import PortableParameters
 from cue_sim.portable_play import Cancelled, PortableCancelledError, PortableTable, Rest
+from cue_sim.portable_probes import random_start
 from cue_sim.twin import Twin
 
 CLASSES = ("1", "2", "3-4", "5+")
@@ -101,7 +101,7 @@ def probe_shots(
             break
         if cancelled is not None and drawn % 20 == 0 and cancelled():
             raise PortableCancelledError()
-        start = random_start(twin, generator)
+        start = random_start(twin.table, len(twin.ball_ids), generator)
         path = twin.simulate(start, estimate.values)
         contacts = path.contacts(EventKind.BALL_BALL) + path.contacts(EventKind.CUSHION)
         moved = np.linalg.norm(path.rest_positions - start.positions, axis=1) > _MOVED
@@ -110,22 +110,6 @@ def probe_shots(
         if usable and name is not None and len(found[name]) < count:
             found[name].append((start, Rest(path.rest_positions, path.rest_pocketed)))
     return {name: rows for name, rows in found.items() if rows}
-
-
-def random_start(twin: Twin, generator: np.random.Generator) -> Start:
-    """Return balls anywhere on the table, and a cue ball with any direction, usual speeds and spins."""
-    table, count = twin.table, len(twin.ball_ids)
-    half = np.array([table.length, table.width]) / 2 - 1.5 * table.ball_radius
-    places: list[np.ndarray] = []
-    while len(places) < count:
-        place = generator.uniform(-half, half)
-        if all(math.dist(place, other) > 2.2 * table.ball_radius for other in places):
-            places.append(place)
-    start = Start.at_rest(np.array(places))
-    angle, speed = generator.uniform(0, 2 * math.pi), generator.uniform(0.2, 2.5) * math.sqrt(table.length)
-    start.velocities[0] = speed * np.array([math.cos(angle), math.sin(angle)])
-    start.spins[0] = generator.normal(0, 0.38 / table.ball_radius, 3)  # 20 rad/s on the smallest ball
-    return start
 
 
 def _class_of(contacts: int) -> str | None:
