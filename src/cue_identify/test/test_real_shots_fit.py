@@ -27,7 +27,7 @@ from cue_identify.real_shots import (
     summarise,
     terms_of,
 )
-from cue_identify.real_shots.model import start_state, throw_spin
+from cue_identify.real_shots.model import hit_spin, start_state
 from cue_identify.real_shots.synthetic import record_shots, write_recording
 from cue_sim import laws
 
@@ -88,14 +88,27 @@ def _track(striker: Striker | None, direction: float = 0.3) -> Track:
 
 def test_spin_of_the_hit_follows_cut_and_throw() -> None:
     exact = 1e-6
-    back, side = throw_spin(_track(Striker(1.3, 0.6, math.atan(0.05 * math.sin(0.6)), exact)), 0.05)
+    straight = Striker(1.3, 0.6, math.atan(0.05 * math.sin(0.6)), exact)
+    spin = hit_spin(_track(straight), 0.05)
     unit = 2.5 * 0.05 / MATCH_TABLE.ball_radius
-    assert math.isclose(back, unit * math.cos(0.6)) and math.isclose(side, -unit * math.sin(0.6), rel_tol=1e-3)
-    mirrored = throw_spin(_track(Striker(1.3, -0.6, -math.atan(0.05 * math.sin(0.6)), exact)), 0.05)
-    assert np.allclose(mirrored, (back, -side))
-    # a measurement without worth changes nothing; a ball whose striker was not seen has no side spin
-    assert np.allclose(throw_spin(_track(Striker(1.3, 0.6, -0.2, 1e3)), 0.05), (back, side), rtol=1e-3)
-    assert throw_spin(_track(None), 0.05)[1] == 0.0
+    assert np.allclose(spin[:2], [unit * math.cos(0.6), -unit * math.sin(0.6)])
+    mirrored = hit_spin(_track(replace(straight, cut=-straight.cut, throw=-straight.throw)), 0.05)
+    assert np.allclose(mirrored, np.array(spin) * [1, -1, 1, 1])
+    # a measurement without worth changes nothing; a ball whose striker was not seen has no side spin that is known
+    worthless = hit_spin(_track(Striker(1.3, 0.6, -0.2, 1e3)), 0.05)
+    assert np.allclose(worthless[:2], spin[:2])
+    assert spin.side_stddev < 0.01 * worthless.side_stddev
+    unseen = hit_spin(_track(None), 0.05)
+    assert unseen.side == 0.0 and unseen.side_stddev > worthless.side_stddev
+
+
+def test_a_hits_spin_can_be_set_apart_from_what_is_expected() -> None:
+    model = MatchModel()
+    value, track = model.named(_start(model)), _track(Striker(1.3, 0.6, 0.02, 0.01), 0.0)
+    usual = start_state(track, value, np.zeros(2)).spins[0]
+    other = start_state(track, value, np.zeros(2), np.array([1.5, -2.0])).spins[0]
+    spin = hit_spin(track, value["ball_friction"])
+    assert np.allclose(other - usual, [0.0, -1.5 * spin.back_stddev, -2.0 * spin.side_stddev])
 
 
 def test_start_states_turn_with_the_direction_and_never_overtake_rolling() -> None:

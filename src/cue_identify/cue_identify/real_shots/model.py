@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ BALL = 1
 """Id of the one ball that each simulation holds: nothing else is on the table until a track ends."""
 
 THROW_SPREAD = 0.03
-"""How much the tangent of a throw differs from what friction and cut angle say: the striker's side spin, unknown,
+"""How much either share of the friction differs from what friction and cut angle say: the striker's spin, unknown,
 changes it by about half of the friction between balls."""
 
 _MEAN_COS = math.pi / 4  # of cut angles, where all offsets between the centres' paths are as likely
@@ -51,20 +52,23 @@ class MatchModel:
         """Return a vector of values (K,) by the terms' names."""
         return dict(zip((term.name for term in self.terms), map(float, values), strict=True))
 
-    def predict(self, tracks: Sequence[Track], values: np.ndarray) -> list[np.ndarray]:
+    def predict(self, tracks: Sequence[Track], values: np.ndarray, spins: np.ndarray | None = None) -> list[np.ndarray]:
         """Return where each track's ball is at its scored times, (T, 2) [m], table frame; NaN where the twin fails.
 
         Args:
             tracks: whose initial states are played.
             values: (K,) in the order of :attr:`terms`, within their limits.
+            spins: (n, 2) by how many standard deviations the hit's backspin and side spin differ from what is
+                expected; None = not at all.
         """
         if not tracks:
             return []
         value = self.named(values)
         twin, centre = self.twin(values)
         times = [track.times for track in tracks]
+        offsets = np.zeros((len(tracks), 2)) if spins is None else spins
         paths = twin.simulate_batch(
-            [start_state(track, value, centre) for track in tracks],
+            [start_state(track, value, centre, offset) for track, offset in zip(tracks, offsets, strict=True)],
             self.parameters(values),
             times,
             horizon=max(float(t[-1]) for t in times) + 1e-6,
@@ -110,8 +114,20 @@ class MatchModel:
         return Twin(table, ball_ids, extras=extras), np.array([west - east, south - north]) / 2
 
 
-def throw_spin(track: Track, friction: float) -> tuple[float, float]:
-    """Return the spin [rad/s] that the hit gives to a ball: backspin, and side spin about the vertical.
+class HitSpin(NamedTuple):
+    """The spin that a hit gives to a ball [rad/s]: backspin, side spin about the vertical, and how well each is known.
+
+    The last two are standard deviations.
+    """
+
+    back: float
+    side: float
+    back_stddev: float
+    side_stddev: float
+
+
+def hit_spin(track: Track, friction: float) -> HitSpin:
+    """Return the spin that the hit gives to a ball.
 
     Friction acts at the contact against the slip: sideways v sin(cut), and downwards at the striker's front v cos(cut)
     if it rolls. It throws the ball off the line of centres by the angle whose tangent is its sideways share, and it
@@ -123,24 +139,32 @@ def throw_spin(track: Track, friction: float) -> tuple[float, float]:
         friction: between the balls.
     """
     size = 2.5 * track.hit_speed / MATCH_TABLE.ball_radius
+    unsure = size * THROW_SPREAD
     striker = track.striker
     if striker is None:
-        return size * friction * _MEAN_COS, 0.0
+        return HitSpin(size * friction * _MEAN_COS, 0.0, unsure, size * math.hypot(friction * _MEAN_COS, THROW_SPREAD))
     usual = friction * math.sin(striker.cut)
     trust = THROW_SPREAD**2 / (THROW_SPREAD**2 + striker.throw_stddev**2)
     sideways = usual + trust * (math.tan(striker.throw) - usual)
-    return size * friction * math.cos(striker.cut), -size * sideways
+    return HitSpin(size * friction * math.cos(striker.cut), -size * sideways, unsure, unsure * math.sqrt(1 - trust))
 
 
-def start_state(track: Track, value: Mapping[str, float], centre: np.ndarray) -> Start:
+def start_state(
+    track: Track, value: Mapping[str, float], centre: np.ndarray, offset: np.ndarray | None = None
+) -> Start:
     """Return the state that a simulation of a track starts from.
 
     Args:
         track: its place, velocity and hit.
         value: of the terms, by name.
         centre: (2,) of the simulated table in the recording's table frame [m].
+        offset: (2,) of backspin and side spin from what is expected, in standard deviations; None = none.
     """
-    back, side = throw_spin(track, value["ball_friction"])
+    hit = hit_spin(track, value["ball_friction"])
+    back, side = hit.back, hit.side
+    if offset is not None:
+        back += float(offset[0]) * hit.back_stddev
+        side += float(offset[1]) * hit.side_stddev
     # Since the hit the cloth has turned the ball forwards, at most until it rolls.
     radius, moved = MATCH_TABLE.ball_radius, track.sliding_time
     gained = 2.5 * value["sliding_friction"] * _GRAVITY * moved / radius

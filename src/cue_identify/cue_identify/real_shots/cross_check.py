@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cue_core.errors import CueError
-from cue_identify.real_shots.fit import FitConfig, fit
+from cue_identify.real_shots.fitting import FitConfig, fit
 from cue_identify.real_shots.model import MatchModel
 from cue_identify.real_shots.recording import RecordedShot, read_shots
 from cue_identify.real_shots.score import score_tracks, summarise
