@@ -17,7 +17,10 @@ from cue_core import BallState, BallTrack, ParameterEstimate, Shot, ShotLog, Sho
 from cue_core.errors import FileFormatError
 from cue_core.parameters import PARAMETERS
 from cue_core.shot_log import append_line
-from cue_sim.export import save_twin
+from cue_sim.export import load_twin, save_twin
+from cue_sim.portable import PortableParameters, save_portable
+from cue_sim.portable_fit import PortableFit
+from cue_sim.portable_measure import Difference
 from cue_sim.predict import start_from
 from cue_sim.twin import Twin
 
@@ -120,6 +123,24 @@ def test_a_run_without_held_out_shots_still_has_a_report(run: Path) -> None:
     summary["held_out"]["per_shot"] = []
     (run / "summary.json").write_text(json.dumps(summary))
     assert "Parameter table" in write_report(run).read_text()
+
+
+def test_the_report_says_how_far_the_portable_copy_is_from_the_twin(run: Path) -> None:
+    words = "fitted to the exact twin"
+    page = write_report(run).read_text()
+    assert "how far it is off is not known" in page and words not in page
+    (run / "twin.xml").write_text("<mujoco/>")  # of an earlier version, which says nothing
+    assert "how far it is off is not known" in write_report(run).read_text()
+    twin, estimate = load_twin(run / "twin.json")
+    parameters = PortableParameters.unfitted(estimate)
+    difference = {"1": Difference(0.0123, 0.045, 12), "3-4": Difference(0.0678, 0.2, 11)}
+    fit = PortableFit(parameters, difference, seed=0, evaluations=200, revision=1)
+    statement = fit.to_dict()
+    save_portable(run / "twin.xml", twin.table, BALLS, estimate, parameters=parameters, statement=statement)
+    page = write_report(run).read_text()
+    assert words in page
+    rows = re.findall(r'<tr><td class="number">(.*?)</td>.*?>(\S+ cm)<.*?>(\S+ cm)<.*?>(\d+)<', page)
+    assert rows == [("1", "1.23 cm", "4.50 cm", "12"), ("3–4", "6.78 cm", "20.00 cm", "11")]
 
 
 def test_the_overview_needs_the_camera_picture(run: Path, tmp_path: Path) -> None:
