@@ -20,7 +20,7 @@ CLASSES = ("1", "2", "3-4", "5+")
 SHOTS = 12
 """Shots of each class on which a fit is judged."""
 _MOVED = 0.003  # m, as in scoring: smaller moves count as none
-_MOST_DRAWS = 20_000
+_MOST_DRAWS = 5_000
 
 Progress = Callable[[float, str], None]
 
