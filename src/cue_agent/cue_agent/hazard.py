@@ -20,7 +20,7 @@ _POINTS = np.random.default_rng(5).standard_normal((128, 2))  # the same for eve
 
 def in_mouth(table: TableModel, positions: np.ndarray) -> np.ndarray:
     """Tell which of the (n, 2) ball centres [m] lie in a pocket or its mouth: within one ball radius of the drop."""
-    centres = np.array([p.position for p in table.pockets])
+    centres = np.array([p.position for p in table.pockets]).reshape(-1, 2)
     radii = np.array([p.radius for p in table.pockets]) + table.ball_radius
     away = np.linalg.norm(positions[:, None] - centres, axis=2)
     return np.any(away < radii, axis=1)

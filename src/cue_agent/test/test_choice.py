@@ -125,6 +125,8 @@ def test_rest_in_a_mouth_or_at_a_rail_is_a_hazard():
     assert gone == (0.0, 0.0), "a pocketed ball is counted elsewhere"
     middle = rest_hazards(TABLE, [prediction((0.2, 0.0))], 0.01)
     assert middle == (0.0, 0.0)
+    carom = replace(TABLE, corner_mouth=0.0, side_mouth=0.0)
+    assert not in_mouth(carom, np.array([[0.52, -0.25]])).any()
 
 
 def test_worries_go_further_than_copies():

@@ -331,8 +331,8 @@ def lay_out(table: TableModel, count: int, generator: np.random.Generator, spaci
         # Measured from all balls, and twice from a pocket's mouth, where a ball would leave the game at once.
         others = np.vstack([found, np.full((1, 2), 1e3)])
         gap = np.linalg.norm(candidates[:, None] - others, axis=2).min(axis=1)
-        mouths = np.array([p.position for p in table.pockets])
-        mouth = np.linalg.norm(candidates[:, None] - mouths, axis=2).min(axis=1)
+        mouths = np.array([p.position for p in table.pockets]).reshape(-1, 2)
+        mouth = np.linalg.norm(candidates[:, None] - mouths, axis=2).min(axis=1, initial=np.inf)
         allowed = (gap >= apart) & (mouth >= 2.5 * table.drop_radius)
         if not allowed.any():
             if not spread:

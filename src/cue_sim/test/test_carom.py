@@ -10,6 +10,7 @@ from cue_core import TableModel
 from cue_sim.kernel import EventKind
 from cue_sim.model import build_spec
 from cue_sim.twin import Start, Twin
+from cue_sim.world_config import lay_out
 
 CAROM = TableModel.load(Path(__file__).parents[3] / "config/tables/carom.yaml")
 
@@ -58,3 +59,8 @@ def test_it_can_be_looked_at() -> None:
     assert sorted(name for name in names if name.startswith("cushion_")) == [
         f"cushion_{side}" for side in ("east", "north", "south", "west")
     ]
+
+
+def test_balls_are_laid_out_on_it() -> None:
+    places = lay_out(CAROM, 3, np.random.default_rng(0), spacing=0.05, spread=True)
+    assert all(CAROM.inside(p, margin=0.05) for p in places)
