@@ -322,6 +322,17 @@ def test_rest_agrees_with_the_event_driven_reference(twin):
     assert checked >= 8
 
 
+def test_balls_of_unequal_size_meet_where_the_spheres_do():
+    """On one plane spheres of R1 and R2 touch 2 sqrt(R1 R2) apart in plan view; the reference knows no other."""
+    radii = {b: r * SEVEN.ball_radius for b, r in enumerate((0.95, 1.0, 1.03, 1.0, 0.97, 1.0))}
+    twin, laws, apart = Twin(SEVEN, range(6), radii=radii), Laws.from_parameters(nominal_values()), []
+    for start in random_starts(33, 20):
+        path = twin.simulate(start, None)
+        other = reference.simulate(SEVEN, start, laws, radii=radii)
+        apart.append(np.hypot(*(path.rest_positions - other.rest_positions).T).max())
+    assert np.median(apart) < 2e-6
+
+
 def test_m04_every_ball_is_exactly_at_rest_when_rest_is_told(twin, starts):
     """Nothing hums on: velocities and rolling spins are zero to the last bit at the rest time, and not just before."""
     for start in starts[:10]:
