@@ -155,6 +155,7 @@ void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball
   for (int sweep = 0; sweep < 400; sweep++) {
     double worst = 0;
     for (int c = 0; c < count; c++) {
+      if (touch[c].approach <= -CUE_SLOW_APPROACH) continue;  // it opens: by the step's end it is far
       const mjtNum* frame = d->contact[touch[c].contact].frame;
       const double sign = touch[c].a_first ? 1 : -1, level2 = frame[0] * frame[0] + frame[1] * frame[1];
       double n[3] = {sign * frame[0], sign * frame[1], sign * frame[2]}, v[3], p[3], arm[3];

@@ -95,6 +95,7 @@ typedef struct {
   int contact, a, b;   // index into mjData.contact; a, b: ball indices, b < 0: segment -1 - b
   int a_first;         // 1: the contact's normal points from a to b, 0: from b to a
   double approach;     // [m/s] along the contact normal, positive = approaching
+  double gap;          // [m]
 } cue_touch;
 int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* in_play, cue_touch* out, int capacity);
 void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active);

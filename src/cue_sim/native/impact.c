@@ -23,7 +23,7 @@ int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* i
     const int a = a_first ? first : second, b = a_first ? second : first;
     const int playing = in_play[a] && (b >= n || in_play[b]);
     const double approach = playing ? -d->efc_vel[con->efc_address] : -1;
-    out[count++] = (cue_touch){c, a, b < n ? b : -1 - (b - n), a_first, approach};
+    out[count++] = (cue_touch){c, a, b < n ? b : -1 - (b - n), a_first, approach, con->dist};
   }
   return count;
 }
@@ -39,6 +39,12 @@ void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active) {
     active[i] = touch[i].approach > 1e-9;  // less is rounding
     for (int j = 0; j < count && active[i]; j++) {
       if (j == i || !shares_ball(touch + i, touch + j)) continue;
+      // of two noses at a jaw's tip the nearer one is met
+      const int noses = touch[i].b < 0 && touch[j].b < 0 && touch[j].approach > 1e-9;
+      if (noses && fabs(touch[i].gap - touch[j].gap) > 1e-9) {
+        active[i] = touch[i].gap < touch[j].gap;
+        continue;
+      }
       active[i] = touch[j].approach < touch[i].approach || (touch[j].approach == touch[i].approach && j > i);
     }
   }

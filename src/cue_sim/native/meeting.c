@@ -106,7 +106,7 @@ cue_meeting cue_next_meeting(const cue_layout* layout, cue_path* paths, const ui
     for (int j = 0; j < n; j++) {
       if (j == i || !in_play[j] || (j < i && moves[j])) continue;
       const cue_ball* q = paths[j].node;
-      const double reach = layout->radius[i] + layout->radius[j];
+      const double reach = 2 * sqrt(layout->radius[i] * layout->radius[j]);
       if (!may_reach(p->x - q->x, p->y - q->y, reach + travel[i] + travel[j])) continue;
       const nearness near = to_ball(p, q, reach);
       if (consider(&s, near, bounds[i] + bounds[j])) refine(&s, i, j, NULL, NULL, reach, near);

@@ -15,7 +15,7 @@ static int part(const cue_layout* layout, double* position, const int32_t* in_pl
     for (int j = i + 1; j < n; j++) {
       if (!in_play[j]) continue;
       double *p = position + 2 * i, *q = position + 2 * j;
-      const double reach = layout->radius[i] + layout->radius[j], dx = q[0] - p[0], dy = q[1] - p[1];
+      const double reach = 2 * sqrt(layout->radius[i] * layout->radius[j]), dx = q[0] - p[0], dy = q[1] - p[1];
       if (fabs(dx) >= reach || fabs(dy) >= reach) continue;
       const double distance = hypot(dx, dy);
       if (distance >= reach - GAP) continue;

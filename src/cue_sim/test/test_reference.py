@@ -16,6 +16,7 @@ import pytest
 from cue_core.errors import FileFormatError
 from cue_core.parameters import nominal_values
 from cue_core.table import TableModel
+from cue_sim.geometry import nose_segments
 from cue_sim.laws import Laws
 from cue_sim.reference import EventKind, Phase, simulate
 from cue_sim.twin import Start, Twin
@@ -173,6 +174,45 @@ def test_b04_a_rack_breaks_as_in_the_twin(offset):
     moved = np.hypot(*(path.positions(time) - start.positions)[1:].T)
     apart = np.hypot(*(path.positions(time) - other.positions[0]).T)
     assert moved.max() > 0.03 and apart.max() < 1e-4
+
+
+def test_balls_of_unequal_size_and_mass_agree_with_the_twin():
+    """Their contact normal leans, and in plan view they touch at 2 sqrt(R1 R2)."""
+    sizes = {"radii": {0: 0.95 * R, 2: 1.03 * R}, "masses": {0: 0.04, 3: 0.055}}
+    twin = Twin(SMALL, range(6), **sizes)
+    rng = np.random.default_rng(3)
+    hits, apart = 0, []
+    for _ in range(30):
+        start = random_start(rng)
+        path, other = simulate(SMALL, start, LAWS, **sizes), twin.simulate(start, None)
+        hits += sum(e.kind == EventKind.BALL_BALL for e in path.events)
+        apart.append(np.hypot(*(path.rest_positions - other.rest_positions).T).max())
+    assert hits > 15 and max(apart) < 1e-4
+
+
+def test_a_slow_thin_hit_agrees_with_the_twin():
+    """The balls part slowly and slide on: the twin's next step, long as it is, must not press them together again."""
+    twin = Twin(SMALL, (0, 1))
+    for offset in np.linspace(0.3, 0.995, 12):
+        start = Start.at_rest(np.array([[-0.1, 0.0], [0.0, 2 * R * offset]]))
+        start.velocities[0, 0], start.spins[0, 1] = 0.15, 0.15 / R
+        path, other = simulate(SMALL, start, LAWS), twin.simulate(start, None)
+        assert [e.kind for e in path.events] == [EventKind.BALL_BALL]
+        np.testing.assert_allclose(other.rest_positions, path.rest_positions, rtol=0, atol=1e-7)
+
+
+def test_a_nose_hit_beside_a_jaw_agrees_with_the_twin():
+    """Within the contact margin of both: the nearer one is met, whichever closes faster."""
+    twin = Twin(SMALL, (0,))
+    rubber = next(start for name, start, _ in nose_segments(SMALL).values() if name == "south_east")
+    for beside in np.linspace(-1e-4, 2e-4, 31):
+        start = Start.at_rest(np.array([[rubber[0] + beside + 0.05, rubber[1] + 0.15]]))
+        contact = np.array([rubber[0] + beside, -SMALL.width / 2 + SMALL.ball_stop])
+        start.velocities[0] = 5 * (contact - start.positions[0])
+        start.spins[0] = -start.velocities[0, 1] / R, start.velocities[0, 0] / R, 0.0
+        path, other = simulate(SMALL, start, LAWS, horizon=0.5), twin.simulate(start, None, [0.5])
+        assert [e.kind for e in path.events] == [EventKind.CUSHION]
+        np.testing.assert_allclose(other.positions[0], path.positions(0.5), rtol=0, atol=1e-6)
 
 
 def test_masses_radii_and_ids_are_per_ball():
