@@ -99,6 +99,8 @@ def test_tables_round_trip(table: TableModel) -> None:
     camera[:3, 3] = 0.1, 0.2, 1.5
     msg = c.table_to_msg(table, Time(), camera, np.diag(np.arange(6.0)), 0.3)
     assert c.table_from_msg(msg) == table
+    snooker = replace(table, markings="snooker")
+    assert c.table_from_msg(c.table_to_msg(snooker, Time())) == snooker
     assert np.array_equal(c.pose_from_msg(msg.camera_pose), camera)
     assert msg.camera_pose_covariance[7] == 1.0
     assert [p.name for p in msg.pockets] == [p.name for p in table.pockets]

@@ -17,7 +17,7 @@ def picture() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (480, 638, 3), dtype=np.uint8)
 
 
-def test_row_padding_is_honoured(picture: np.ndarray) -> None:
+def test_i01_row_padding_is_honoured(picture: np.ndarray) -> None:
     padded = np.full((480, 1920), 0xAB, np.uint8)
     padded[:, : 638 * 3] = picture.reshape(480, -1)
     msg = Image(height=480, width=638, encoding="bgr8", step=1920, data=padded.tobytes())
@@ -59,9 +59,11 @@ def red_three_and_blue_two() -> np.ndarray:
         (".jpg", "rgb8; jpeg compressed bgr8"),
         (".jpg", "bgr8; jpeg compressed bgr8"),
         (".png", "rgba8; png compressed"),
+        (".png", "png"),
+        (".jpg", ""),
     ],
 )
-def test_red_stays_red_in_every_compressed_form(suffix: str, text: str) -> None:
+def test_i04_red_stays_red_in_every_compressed_form(suffix: str, text: str) -> None:
     picture = red_three_and_blue_two()
     source = cv2.cvtColor(picture, cv2.COLOR_BGR2BGRA) if suffix == ".png" else picture
     data = cv2.imencode(suffix, source)[1].tobytes()
@@ -71,8 +73,42 @@ def test_red_stays_red_in_every_compressed_form(suffix: str, text: str) -> None:
     assert np.abs(decoded[32, 100].astype(int) - picture[32, 100]).max() < 12
 
 
+def test_i04_a_codec_that_was_given_red_for_blue_is_turned_round() -> None:
+    picture = red_three_and_blue_two()
+    data = cv2.imencode(".png", picture[:, :, ::-1])[1].tobytes()
+    decoded = images.any_to_bgr(CompressedImage(format="rgb8; png compressed rgb8", data=data))
+    assert np.array_equal(decoded, picture)
+
+
+def test_compressed_images_of_our_own_come_back() -> None:
+    picture = red_three_and_blue_two()
+    msg = images.bgr_to_compressed(picture, 95)
+    assert msg.format == "bgr8; jpeg compressed bgr8"
+    assert np.abs(images.any_to_bgr(msg).astype(int) - picture)[:, 70:].max() < 12
+    smaller = images.bgr_to_compressed(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8), 20)
+    assert len(smaller.data) < 64 * 64 * 3 / 2
+    with pytest.raises(CueError, match="does not fit bgr8"):
+        images.bgr_to_compressed(picture[:, :, 0], 95)
+
+
+@pytest.mark.parametrize("order", ["rggb", "bggr", "gbrg", "grbg"])
+def test_red_stays_red_behind_a_colour_filter(order: str) -> None:
+    red = {"r": 210, "g": 40, "b": 20}
+    cell = np.array([[red[order[0]], red[order[1]]], [red[order[2]], red[order[3]]]], np.uint8)
+    msg = images.array_to_image(np.tile(cell, (8, 8)), f"bayer_{order}8")
+    assert images.any_to_bgr(msg)[8, 8].tolist() == [20, 40, 210]
+
+
+@pytest.mark.parametrize(("encoding", "luma"), [("yuv422", 1), ("yuv422_yuy2", 0)])
+def test_red_stays_red_in_webcam_formats(encoding: str, luma: int) -> None:
+    pair = np.zeros((2, 2), np.uint8)  # two pixels: luma each, and the two chromas that they share
+    pair[:, luma], pair[0, 1 - luma], pair[1, 1 - luma] = 81, 90, 240  # red of BT.601
+    blue, green, red = images.any_to_bgr(images.array_to_image(np.tile(pair, (4, 4, 1)), encoding))[1, 1].tolist()
+    assert red > 240 and green < 10 and blue < 10
+
+
 @pytest.mark.parametrize("big", [0, 1])
-def test_sixteen_bit_byte_order(big: int) -> None:
+def test_i05_sixteen_bit_byte_order(big: int) -> None:
     values = np.arange(12, dtype=np.uint16).reshape(3, 4) * 4099
     data = values.astype(">u2" if big else "<u2").tobytes()
     msg = Image(height=3, width=4, encoding="mono16", is_bigendian=big, step=8, data=data)
@@ -81,7 +117,7 @@ def test_sixteen_bit_byte_order(big: int) -> None:
     assert np.array_equal(unpacked, values)
 
 
-def test_a_broken_cv_bridge_is_explained_in_one_line() -> None:
+def test_i05_a_broken_cv_bridge_is_explained_in_one_line() -> None:
     converter, reason = images.bridge()
     assert reason and "\n" not in reason
     assert ("numpy" in reason) == (converter is None)

@@ -294,6 +294,7 @@ def table_to_msg(
         side_shelf=float(table.side_shelf),
         rail_width=float(table.rail_width),
         cloth_colour=[float(c) for c in table.cloth_colour],
+        markings=table.markings,
         pockets=[msgs.Pocket(name=p.name, position=p.position.tolist(), radius=p.radius) for p in table.pockets],
         cushions=[msgs.Cushion(name=c.name, start=c.start.tolist(), end=c.end.tolist()) for c in table.cushions],
         camera_pose=pose_to_msg(np.eye(4) if table_from_camera is None else table_from_camera),
@@ -321,6 +322,7 @@ def table_from_msg(msg: msgs.TableInfo) -> TableModel:
         side_shelf=msg.side_shelf,
         rail_width=msg.rail_width,
         cloth_colour=(float(msg.cloth_colour[0]), float(msg.cloth_colour[1]), float(msg.cloth_colour[2])),
+        markings=msg.markings or "pool",
     )
 
 

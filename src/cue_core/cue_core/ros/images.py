@@ -28,6 +28,20 @@ _ENCODINGS: dict[str, tuple[str, int]] = {
     "rgb8": ("u1", 3),
     "bgra8": ("u1", 4),
     "rgba8": ("u1", 4),
+    "bayer_rggb8": ("u1", 1),
+    "bayer_bggr8": ("u1", 1),
+    "bayer_gbrg8": ("u1", 1),
+    "bayer_grbg8": ("u1", 1),
+    "yuv422": ("u1", 2),
+    "yuv422_yuy2": ("u1", 2),
+}
+_TO_BGR = {
+    "bayer_rggb8": "COLOR_BayerRGGB2BGR",
+    "bayer_bggr8": "COLOR_BayerBGGR2BGR",
+    "bayer_gbrg8": "COLOR_BayerGBRG2BGR",
+    "bayer_grbg8": "COLOR_BayerGRBG2BGR",
+    "yuv422": "COLOR_YUV2BGR_UYVY",
+    "yuv422_yuy2": "COLOR_YUV2BGR_YUY2",
 }
 
 
@@ -80,6 +94,10 @@ def image_to_bgr(msg: Image) -> np.ndarray:
     pixels = image_to_array(msg)
     if pixels.dtype != np.uint8:
         raise CueError(f"image encoding {msg.encoding} has no 8-bit colours; give bgr8, rgb8, bgra8, rgba8 or mono8")
+    if msg.encoding in _TO_BGR:
+        import cv2
+
+        return np.asarray(cv2.cvtColor(pixels, getattr(cv2, _TO_BGR[msg.encoding])))
     if pixels.ndim == 2:
         return np.repeat(pixels[:, :, None], 3, axis=2)
     colours = pixels[:, :, :3]
@@ -119,8 +137,9 @@ def array_to_image(array: np.ndarray, encoding: str, header: Header | None = Non
 def compressed_to_bgr(msg: CompressedImage) -> np.ndarray:
     """Decode a JPEG or PNG to (height, width, 3) uint8 in BGR order.
 
-    The codec's own colour order decides, as image_transport writes it; the text of ``format`` (``"jpeg"``,
-    ``"rgb8; jpeg compressed bgr8"``, ...) describes the source and is not needed to decode. Alpha is dropped.
+    The codec's own colour order decides. ``format`` (``"jpeg"``, ``"rgb8; jpeg compressed bgr8"``, ...) tells what the
+    image was before, which does not matter, and after "compressed" what order the codec was given: only ``rgb8`` and
+    ``rgb16`` there, where red was given for blue, turn the colours round, as image_transport does. Alpha is dropped.
 
     Raises:
         CueError: the bytes are no image.
@@ -131,4 +150,39 @@ def compressed_to_bgr(msg: CompressedImage) -> np.ndarray:
     pixels = cv2.imdecode(np.frombuffer(msg.data, np.uint8), flags) if len(msg.data) else None
     if pixels is None:
         raise CueError(f"compressed image of format {msg.format!r} with {len(msg.data)} bytes cannot be decoded")
-    return pixels
+    swapped = msg.format.partition("compressed")[2].strip().startswith("rgb")
+    return np.ascontiguousarray(pixels[:, :, ::-1]) if swapped else np.asarray(pixels)
+
+
+def any_to_bgr(msg: Image | CompressedImage) -> np.ndarray:
+    """Return the pixels of a raw or compressed image as (height, width, 3) uint8 in BGR order.
+
+    Raises:
+        CueError: it cannot be decoded.
+    """
+    return compressed_to_bgr(msg) if isinstance(msg, CompressedImage) else image_to_bgr(msg)
+
+
+def bgr_to_compressed(array: np.ndarray, quality: int, header: Header | None = None) -> CompressedImage:
+    """Pack BGR pixels (height, width, 3) uint8 as JPEG, named as image_transport names it.
+
+    Args:
+        array: pixels.
+        quality: 1..100.
+        header: stamp and frame.
+
+    Raises:
+        CueError: they cannot be encoded.
+    """
+    import cv2
+
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
+        raise CueError(f"array {array.shape} {array.dtype} does not fit bgr8 (3 channels of u1)")
+    done, data = cv2.imencode(".jpg", array, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not done:
+        raise CueError(f"image {array.shape[1]}x{array.shape[0]} cannot be encoded as JPEG")
+    msg = CompressedImage(format="bgr8; jpeg compressed bgr8")
+    if header is not None:
+        msg.header = header
+    msg._data.frombytes(data.tobytes())
+    return msg
