@@ -13,6 +13,9 @@ import numpy as np
 from cue_core.checks import finite_in, load_yaml
 from cue_core.errors import FileFormatError
 
+DISTORTION_MODELS = {"plumb_bob": (4, 5), "rational_polynomial": (8, 12, 14)}
+"""Names that ROS gives to OpenCV's models, and how many coefficients each may have."""
+
 
 @dataclass(frozen=True)
 class Intrinsics:
@@ -78,14 +81,27 @@ class Intrinsics:
         """
         data = load_yaml(path)
         try:
-            return cls(
-                int(data["image_width"]),
-                int(data["image_height"]),
-                np.array(data["camera_matrix"]["data"], float).reshape(3, 3),
-                np.array(data["distortion_coefficients"]["data"], float),
-            )
+            model = str(data.get("distortion_model", "plumb_bob"))
+            matrix = np.array(data["camera_matrix"]["data"], float).reshape(3, 3)
+            distortion = np.array(data["distortion_coefficients"]["data"], float).ravel()
+            width, height = int(data["image_width"]), int(data["image_height"])
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"is no camera calibration: {type(error).__name__} {error}") from None
+        if model not in DISTORTION_MODELS:
+            raise FileFormatError(path, f"distortion_model is {model!r}, known are {', '.join(DISTORTION_MODELS)}")
+        if len(distortion) not in DISTORTION_MODELS[model]:
+            counts = " or ".join(str(n) for n in DISTORTION_MODELS[model])
+            raise FileFormatError(path, f"holds {len(distortion)} distortion coefficients, {model} has {counts}")
+        if not (np.isfinite(matrix).all() and np.isfinite(distortion).all()):
+            raise FileFormatError(path, "camera matrix and distortion coefficients are not all finite")
+        lens = cls(width, height, matrix, distortion)
+        if not (0 < matrix[0, 2] < width and 0 < matrix[1, 2] < height):
+            raise FileFormatError(
+                path,
+                f"the optical centre ({matrix[0, 2]:g}, {matrix[1, 2]:g}) lies outside the image"
+                f" of {width} x {height} px",
+            )
+        return lens
 
     @classmethod
     def guess(cls, width: int, height: int, horizontal_view: float = 1.2) -> Intrinsics:

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from cue_core.balls import BallState, Visibility, ball_colour
-from cue_core.errors import CueError
+from cue_core.errors import CueError, UnknownNameError
 from cue_core.settings import check_settings, setting
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
@@ -24,6 +24,7 @@ from cue_perception.stamps import StampGuard, Verdict
 from cue_perception.tracking import BallTracker
 
 _MOVED_CAMERA = 1.0  # px: a saved calibration whose noses lie this far from the edges is not believed
+TRANSPORTS = ("raw", "compressed")
 _REST_NOISE = 1e-3  # m: between two images of a ball at rest
 
 
@@ -37,6 +38,7 @@ class TrackerConfig:
     ball_ids: list[int] = setting(list(range(16)), "ids of the balls that may lie on the table")  # noqa: RUF009
     half_turn: bool = setting(False, "turn the table frame by 180 degrees: y then points down in the image")
     calibration_images: int = setting(6, "images averaged before the table is reconstructed", "1", 1, 100)
+    transport: str = setting("raw", "of the images: raw, or compressed for camera/image_raw/compressed")
     trail: float = setting(3.0, "length of the trails in the markers", "s", 0.0, 60.0)
 
     def __post_init__(self) -> None:
@@ -44,9 +46,11 @@ class TrackerConfig:
 
         Raises:
             OutOfRangeError: naming the field and its range.
-            UnknownNameError: a ball id does not exist.
+            UnknownNameError: a ball id or transport does not exist.
         """
         check_settings(self)
+        if self.transport not in TRANSPORTS:
+            raise UnknownNameError("transport", self.transport, TRANSPORTS)
         for ball_id in self.ball_ids:
             ball_colour(int(ball_id))
 

@@ -10,14 +10,14 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from cue_core.errors import CueError
 from cue_core.ros import conversions as convert
 from cue_core.ros.diagnostics import Health
-from cue_core.ros.images import array_to_image, image_to_bgr
+from cue_core.ros.images import any_to_bgr, array_to_image
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
 from cue_core.ros.qos import IMAGES_LIVE, IMAGES_LOCKSTEP, LATCHED, RECORDS, STATES_LATCHED
@@ -71,7 +71,8 @@ class TrackerNode(Node):
         images = IMAGES_LOCKSTEP if config.lockstep else IMAGES_LIVE
         self.create_subscription(ShotExecution, "shot_execution", self._on_execution, LATCHED, callback_group=group)
         self.create_subscription(CameraInfo, "camera/camera_info", self._on_lens, images, callback_group=group)
-        self.create_subscription(Image, "camera/image_raw", self._on_image, images, callback_group=group)
+        kind, suffix = (CompressedImage, "/compressed") if config.transport == "compressed" else (Image, "")
+        self.create_subscription(kind, f"camera/image_raw{suffix}", self._on_image, images, callback_group=group)
 
     def _restore(self) -> SavedState | None:
         if self._run_dir is None:
@@ -109,12 +110,12 @@ class TrackerNode(Node):
             self._answer.open_shot_id = self._pipeline.recorder.open_shot_id
             self._states.publish(self._answer)
 
-    def _on_image(self, msg: Image) -> None:
+    def _on_image(self, msg: Image | CompressedImage) -> None:
         begin = time.perf_counter()
         self._frame_id = msg.header.frame_id or self._frame_id
         stamp = convert.stamp_to_nanoseconds(msg.header.stamp)
         try:
-            image = image_to_bgr(msg)
+            image = any_to_bgr(msg)
             outcome = self._pipeline.process(image, stamp, self._lens)
         except CueError as error:
             self._complain(str(error))
@@ -200,7 +201,7 @@ class TrackerNode(Node):
             self._said = problem
             self.get_logger().warning(problem)
 
-    def _show(self, image: np.ndarray, outcome: Outcome, msg: Image) -> None:
+    def _show(self, image: np.ndarray, outcome: Outcome, msg: Image | CompressedImage) -> None:
         """Markers and debug picture, for whoever looks."""
         guard = self._pipeline.guard
         for verdict in (Verdict.DUPLICATE, Verdict.OUT_OF_ORDER, Verdict.JUMP):

@@ -51,7 +51,7 @@ class _Client:
 
     def __init__(self) -> None:
         from rclpy.executors import SingleThreadedExecutor
-        from sensor_msgs.msg import CameraInfo, Image
+        from sensor_msgs.msg import CameraInfo, CompressedImage, Image
         from tf2_msgs.msg import TFMessage
 
         from cue_core.ros.qos import IMAGES_LOCKSTEP, LATCHED, RECORDS, STATES_LATCHED
@@ -69,6 +69,7 @@ class _Client:
             ("shot_records", ShotRecord, RECORDS),
             ("tf_static", TFMessage, LATCHED),
             ("camera/image_raw", Image, IMAGES_LOCKSTEP),
+            ("camera/image_raw/compressed", CompressedImage, IMAGES_LOCKSTEP),
         ):
             self.heard[topic] = []
             self.node.create_subscription(kind, topic, self.heard[topic].append, qos)
@@ -216,8 +217,11 @@ def test_tracker_without_a_table_file_says_so(tmp_path):
 
 
 def test_camera_waits_with_one_line_and_comes_by_itself(client, tmp_path):
+    from cue_core.ros.images import any_to_bgr
+
     folder = tmp_path / "images"
-    process = _start("camera", tmp_path, f"source:={folder}", "retry:=0.1", "fps:=20.0", "repeat:=true")
+    parameters = ("retry:=0.1", "longest_retry:=0.4", "fps:=20.0", "repeat:=true", "jpeg_quality:=90")
+    process = _start("camera", tmp_path, f"source:={folder}", *parameters)
     try:
         log = tmp_path / "camera.log"
         client.spin_until(lambda: "waiting for camera" in log.read_text(), 30, "line")
@@ -229,13 +233,39 @@ def test_camera_waits_with_one_line_and_comes_by_itself(client, tmp_path):
         cv2.imwrite(str(draft / "a.png"), np.full((48, 64, 3), (10, 20, 200), np.uint8))
         draft.rename(folder)
         client.spin_until(lambda: bool(client.heard["camera/image_raw"]), 10, "image")
+        client.spin_until(lambda: bool(client.heard["camera/image_raw/compressed"]), 10, "compressed image")
         image = client.heard["camera/image_raw"][0]
         assert (image.width, image.height, image.encoding) == (64, 48, "bgr8")
         assert list(image.data[:3]) == [10, 20, 200]
+        packed = client.heard["camera/image_raw/compressed"][0]
+        assert packed.format == "bgr8; jpeg compressed bgr8"
+        assert any_to_bgr(packed)[20, 20].tolist() == pytest.approx([10, 20, 200], abs=4)
         assert log.read_text().count("waiting for camera") == 1
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
         assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_camera_keeps_the_pace_of_a_film_in_its_stamps(client, tmp_path):
+    from cue_core.ros.conversions import stamp_to_nanoseconds
+
+    lens = {"camera_matrix": {"data": [60, 0, 31.5, 0, 60, 23.5, 0, 0, 1]}, "image_width": 64, "image_height": 48}
+    lens["distortion_coefficients"] = {"data": [0.1, 0, 0, 0, 0]}
+    (tmp_path / "lens.yaml").write_text(yaml.safe_dump(lens))
+    writer = cv2.VideoWriter(str(tmp_path / "a.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 50.0, (64, 48))
+    for k in range(500):  # as long as it may take to be heard
+        writer.write(np.full((48, 64, 3), k % 250, np.uint8))
+    writer.release()
+    process = _start("camera", tmp_path, f"source:={tmp_path}/a.avi", f"calibration:={tmp_path}/lens.yaml")
+    try:
+        images = client.heard["camera/image_raw"]
+        client.spin_until(lambda: len(images) >= 20, 30, "images")
+        steps = np.diff([stamp_to_nanoseconds(m.header.stamp) for m in images])
+        assert np.median(steps) == pytest.approx(20e6, abs=2e6)
+        assert np.abs(steps / 20e6 - np.round(steps / 20e6)).max() < 0.1
     finally:
         process.kill()
         process.wait()
