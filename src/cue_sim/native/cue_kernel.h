@@ -106,6 +106,23 @@ double cue_hop(const cue_layout* layout, const cue_laws* laws, const cue_touch* 
 void cue_write_targets(const cue_layout* layout, mjData* d, const cue_ball* before, const cue_ball* after,
                        const cue_touch* touch, const uint8_t* active, const double* impulse, int count, double h);
 
+// exchange.c
+// When each pair last touched [s], to tell a slow hit from the next of many by which a ball settles against another.
+#define CUE_MOST_SEGMENTS 32
+typedef struct {
+  int balls;
+  double time[CUE_MAX_BALLS * (CUE_MAX_BALLS + CUE_MOST_SEGMENTS)];
+} cue_contacts;
+void cue_forget_contacts(cue_contacts* known, const cue_layout* layout);
+double* cue_last_contact(cue_contacts* known, const cue_touch* touch);
+// Whether the law of impacts has the say: at every blow, and at a slow hit that is none of a series.
+int cue_is_impact(cue_contacts* known, const cue_touch* touch, double now);
+// Finds the impulses of the contacts that act now, fastest first. A cluster's contacts join the one that strikes it;
+// a ball takes part in one event at a time, the others wait for the next step. The slate's part goes into `end`.
+void cue_exchange(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
+                  const cue_touch* touches, int count, uint8_t* active, cue_contacts* known, double* impulses,
+                  cue_ball* end);
+
 // cluster.c
 int cue_grow_cluster(const cue_touch* touch, int count, int seed, uint8_t* member);
 void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
@@ -142,6 +159,14 @@ typedef struct {
 } cue_path;
 void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double largest_step);
 void cue_path_at(cue_path* path, double t, cue_ball* out);
+
+// Returns when the last of the moving balls comes to rest, if all do within h; else INFINITY.
+double cue_all_rest(cue_path* paths, const uint8_t* moves, int n, double h);
+
+// record.c
+void cue_add_event(cue_record* record, double time, int kind, int ball, int other);
+void cue_sample(const cue_layout* layout, cue_path* paths, const cue_ball* to, const uint8_t* is_free,
+                const int32_t* in_play, double start, double now, cue_record* record);
 
 // lean.c
 int cue_lean(const cue_layout* layout, const mjData* d, int i, const cue_ball* balls, const cue_touch* touch, int count,

@@ -55,3 +55,30 @@ void cue_path_at(cue_path* path, double t, cue_ball* out) {
   *out = path->node[k];
   piece(path, t, out);
 }
+
+double cue_all_rest(cue_path* paths, const uint8_t* moves, int n, double h) {
+  cue_ball ball;
+  for (int i = 0; i < n; i++) {
+    if (!moves[i]) continue;
+    cue_path_at(paths + i, h, &ball);
+    if (!cue_at_rest(&ball)) return INFINITY;
+  }
+  double latest = 0;
+  for (int i = 0; i < n; i++) {
+    if (!moves[i]) continue;
+    cue_path_at(paths + i, latest, &ball);
+    if (cue_at_rest(&ball)) continue;
+    double low = latest, high = h;
+    while (high - low > 1e-12 * (1 + high)) {
+      const double middle = .5 * (low + high);
+      cue_path_at(paths + i, middle, &ball);
+      if (cue_at_rest(&ball)) {
+        high = middle;
+      } else {
+        low = middle;
+      }
+    }
+    latest = high;
+  }
+  return latest;
+}
