@@ -39,7 +39,7 @@ class CalibrateConfig:
     held_out_shots: int = setting(0, "of these, played only to judge the last fit; 0 = default", low=0, high=1000)
     run_dir: str = setting("", "run folder, where the report is written; empty = no report")
     seed: int = setting(0, "of the probes that twin.xml is fitted to", low=0, high=2**31 - 1)
-    fit_portable: bool = setting(True, "at the end, fit twin.xml for other tools to the twin: about 30 s of one core")
+    fit_portable: bool = setting(True, "at the end, fit twin.xml for other tools to the twin: about 35 s of one core")
     patience: float = setting(60.0, "without an agent, after which the client gives up", "s", 1.0, 3600.0)
 
     def __post_init__(self) -> None:
