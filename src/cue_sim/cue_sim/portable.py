@@ -219,7 +219,7 @@ def _describe(
 ) -> None:
     data = {"fitted": statement is not None, "parameters": asdict(parameters), **(statement or {})}
     if statement is None:
-        distance = "Its contacts have the twin's own coefficients, not yet fitted: expect decimetres."
+        distance = "Its contacts have the twin's own coefficients, not yet fitted: how far it is off is not known."
     else:
         rows = (
             f"{name} contact{'' if name == '1' else 's'}: {row['median_mm']:.1f} (90 % below {row['p90_mm']:.0f})"
