@@ -122,7 +122,13 @@ class Track:
         self.covariance = rest @ self.covariance @ rest.T + gain @ sample.covariance @ gain.T
 
     def _judge_rest(self, time: float) -> None:
-        recent = [s for s in self.history if time - s.time <= WINDOW + 1e-6 and s.support > 0]
+        recent = []
+        for sample in reversed(self.history):
+            if time - sample.time > WINDOW + 1e-6:
+                break
+            if sample.support > 0:
+                recent.append(sample)
+        recent.reverse()
         if len(recent) < 5 or time - recent[0].time < 0.8 * WINDOW:
             return
         self.known = True
@@ -266,12 +272,12 @@ def mean_of(samples: list[Sample]) -> tuple[np.ndarray, np.ndarray]:
 
     Most of a measurement's covariance is systematic (shading, lens, pose): averaging does not take that away.
     """
-    weights = np.array([1 / np.trace(s.covariance) for s in samples])
+    covariances = np.array([s.covariance for s in samples])
+    weights = 1 / (covariances[:, 0, 0] + covariances[:, 1, 1])
     weights /= weights.sum()
     positions = np.array([s.position for s in samples])
-    middle = np.median(positions, axis=0)
-    far = np.linalg.norm(positions - middle, axis=1)
+    far = np.sqrt(np.sum((positions - np.median(positions, axis=0)) ** 2, axis=1))
     weights = np.where(far <= max(3 * float(np.median(far)), 3e-4), weights, 0.0)
     weights /= weights.sum()
-    typical = np.einsum("n,nij->ij", weights, np.array([s.covariance for s in samples]))
+    typical = np.einsum("n,nij->ij", weights, covariances)
     return weights @ positions, typical * (0.9 + 0.1 * float(np.sum(weights**2)))

@@ -49,6 +49,7 @@ class BallTracker:
         self.tracks: dict[int, Track] = {}
         self.time: float | None = None
         self._candidates: list[_Candidate] = []
+        self._ahead: tuple[float, Prediction] | None = None
 
     def predict(self, time: float) -> np.ndarray:
         """Return where the balls in play are expected at ``time`` [s], (n, 2) [m], in the order of :meth:`active`."""
@@ -59,6 +60,13 @@ class BallTracker:
         return [self.tracks[i] for i in sorted(self.tracks) if self.tracks[i].active]
 
     def _expected(self, time: float) -> Prediction:
+        if self._ahead is not None and self._ahead[0] == time:
+            return self._ahead[1]  # asked for twice: to look there, and to tell who is who
+        ahead = self._predict(time)
+        self._ahead = time, ahead
+        return ahead
+
+    def _predict(self, time: float) -> Prediction:
         tracks = self.active()
         position = np.array([t.mean[:2] for t in tracks]).reshape(-1, 2)
         velocity = np.array([t.mean[2:] if not t.still else np.zeros(2) for t in tracks]).reshape(-1, 2)
@@ -80,7 +88,7 @@ class BallTracker:
         tracks = self.active()
         for k, track in enumerate(tracks):
             track.predict(expected.position[k], expected.velocity[k], bool(expected.hit[k]), dt)
-        self.time = time
+        self.time, self._ahead = time, None
         pairs, costs = self._assign(tracks, expected, detections, dt)
         self._doubt(tracks, detections, pairs, costs)
         for k, j in pairs.items():
@@ -101,28 +109,27 @@ class BallTracker:
         self, tracks: list[Track], expected: Prediction, detections: Sequence[Detection], dt: float
     ) -> tuple[dict[int, int], np.ndarray]:
         n, m = len(tracks), len(detections)
-        costs = np.full((n, m), 1e6)
-        for i, track in enumerate(tracks):
-            for j, d in enumerate(detections):
-                if not d.sharp and track.still:
-                    continue
-                offset = d.position - expected.position[i]
-                distance = float(np.linalg.norm(offset))
-                foreign = float(difference(track.colour, d.colour))
-                if track.missed and d.support < _REFOUND and distance > 0.4 * self.table.ball_radius:
-                    continue  # part of an arm looks like part of a ball
-                reach = _FASTEST * max(dt, 0.005) * (1 + track.missed) + 0.01
-                if distance > reach or (foreign > _FOREIGN and d.support > 0.5) or foreign > 1.6 * _FOREIGN:
-                    continue
-                spread = track.covariance[:2, :2] + d.covariance + np.eye(2) * (2e-3) ** 2
-                surprise = float(offset @ np.linalg.solve(spread, offset))
-                costs[i, j] = (
-                    0.5 * min(surprise, 16.0)
-                    + distance / (0.02 + 0.002 * track.missed)
-                    + 0.5 * (foreign / _COLOUR_SIGMA) ** 2
-                )
         if n == 0 or m == 0:
-            return {}, costs
+            return {}, np.full((n, m), 1e6)
+        offset = np.array([d.position for d in detections])[None] - expected.position[:, None]
+        distance = np.sqrt(np.sum(offset**2, axis=-1))
+        foreign = difference(np.array([t.colour for t in tracks])[:, None], np.array([d.colour for d in detections]))
+        support = np.array([d.support for d in detections])
+        sharp = np.array([d.sharp for d in detections])
+        still = np.array([t.still for t in tracks])[:, None]
+        missed = np.array([t.missed for t in tracks])[:, None]
+        apart = distance > _FASTEST * max(dt, 0.005) * (1 + missed) + 0.01
+        apart |= ((foreign > _FOREIGN) & (support > 0.5)) | (foreign > 1.6 * _FOREIGN)
+        apart |= ~sharp & still
+        # Part of an arm looks like part of a ball.
+        apart |= (missed > 0) & (support < _REFOUND) & (distance > 0.4 * self.table.ball_radius)
+        spread = np.array([t.covariance[:2, :2] for t in tracks])[:, None] + np.array(
+            [d.covariance for d in detections]
+        )
+        spread[..., [0, 1], [0, 1]] += 2e-3**2
+        surprise = np.sum(offset * np.linalg.solve(spread, offset[..., None])[..., 0], axis=-1)
+        costs = 0.5 * np.minimum(surprise, 16.0) + distance / (0.02 + 0.002 * missed)
+        costs = np.where(apart, 1e6, costs + 0.5 * (foreign / _COLOUR_SIGMA) ** 2)
         padded = np.concatenate([costs, np.full((n, n), _NOT_SEEN)], axis=1)
         rows, columns = linear_sum_assignment(padded)
         return {int(i): int(j) for i, j in zip(rows, columns, strict=True) if j < m and costs[i, j] < 1e6}, costs
@@ -130,15 +137,19 @@ class BallTracker:
     @staticmethod
     def _doubt(tracks: list[Track], detections: Sequence[Detection], pairs: dict[int, int], costs: np.ndarray) -> None:
         """Lower the confidence of two balls whose detections would fit almost as well the other way round."""
-        for a in pairs:
-            for b in pairs:
-                if a >= b or float(difference(tracks[a].colour, tracks[b].colour)) > 12:
-                    continue
+        if len(pairs) < 2:
+            return
+        first, second = np.array(sorted(pairs)), np.array([pairs[a] for a in sorted(pairs)])
+        straight = costs[first, second]
+        other_way = costs[np.ix_(first, second)]
+        close = np.triu(other_way + other_way.T - straight[:, None] - straight[None] < 3.0, 1)
+        for i, j in zip(*np.nonzero(close), strict=True):
+            a, b = int(first[i]), int(first[j])
+            if float(difference(tracks[a].colour, tracks[b].colour)) <= 12:
                 other = costs[a, pairs[b]] + costs[b, pairs[a]] - costs[a, pairs[a]] - costs[b, pairs[b]]
-                if other < 3.0:
-                    swapped = 1 / (1 + np.exp(max(other, 0.0)))
-                    tracks[a].confidence *= 1 - swapped
-                    tracks[b].confidence *= 1 - swapped
+                swapped = 1 / (1 + np.exp(max(float(other), 0.0)))
+                tracks[a].confidence *= 1 - swapped
+                tracks[b].confidence *= 1 - swapped
 
     def _unseen(
         self,
@@ -248,4 +259,5 @@ class BallTracker:
             if track.active:
                 track.visibility = Visibility.OCCLUDED
                 track.missed = 60  # so that the first images may find it anywhere
+            self._ahead = None
             self.tracks[track.ball_id] = track
