@@ -73,12 +73,14 @@ def redistort(lens: Intrinsics, pixels: np.ndarray) -> np.ndarray:
 _ROW = 4096
 _BED = 9.0
 """How far inside a nose the bed's colour is taken [px]."""
-_WIDE = 2.5
+_WIDE = 4.0
 """From this width a shaded strip is a pair of edges of its own, and no longer shifts the nose's [px]."""
 
 
 _SHADE = 0.45
 """Lightness of the face below a nose, of the bed's: how dark and how deep the strip is, profiles hardly tell apart."""
+_DEPTH = 0.4
+"""How deep below the nose the strip reaches, of the nose's height."""
 _TRUST = 0.3
 """Weight of what is usual against what the profiles say."""
 
@@ -188,7 +190,7 @@ def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
     profiles, tells them apart.
     """
     bias = np.zeros(len(edges))
-    chosen = [i for i, e in enumerate(edges) if nose_height * e.depth_shift < _BED - 2]
+    chosen = [i for i, e in enumerate(edges) if _DEPTH * nose_height * e.depth_shift < _BED - 2]
     if not chosen:
         return bias
     edges = [edges[i] for i in chosen]
@@ -210,10 +212,10 @@ def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
             width = max(depth * nose_height * e.depth_shift, 0.0)
             first, second = ndtr((e.steps - nose) / blur), ndtr((e.steps - nose - width) / blur)
             parts.append(top + (dark - top) * first + (bed - dark) * second - levels[i])
-        parts.append([_TRUST * (dark / shade - 1), _TRUST * (depth - 0.4), _TRUST * (blur - 0.8)])
+        parts.append([_TRUST * (dark / shade - 1), _TRUST * (depth - _DEPTH), _TRUST * (blur - 0.8)])
         return np.concatenate(parts)
 
-    start = np.concatenate([[shade, 0.4, 0.8], np.column_stack([peak, np.zeros(count), np.ones(count)]).ravel()])
+    start = np.concatenate([[shade, _DEPTH, 0.8], np.column_stack([peak, np.zeros(count), np.ones(count)]).ravel()])
     low = np.concatenate([[-6.0, 0.02, 0.4], np.tile([-np.inf, -1.0, 0.0], count)])
     high = np.concatenate([[1.0, 1.0, 2.5], np.tile([np.inf, 1.0, 2.0], count)])
     low[3::3], high[3::3] = peak - 2.0, peak + 2.0
