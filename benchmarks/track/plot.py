@@ -51,10 +51,10 @@ def _cost(axes: Axes, data: Mapping[str, Any]) -> None:
         own, usual = data.get(f"p95_ms_{label}"), data.get("hough", {}).get(label, {}).get("p95_ms")
         bars += [(f"tracker\n{label}", own, limit), (f"Hough\n{label}", usual, None)]
     bars = [b for b in bars if isinstance(b[1], (int, float))]
-    for k, (_, value, limit) in enumerate(bars):
-        axes.bar(k, value, width=0.55, color=_MUTED if limit is None else _GOOD if value <= limit else _BAD)
+    for k, (_, value, most) in enumerate(bars):
+        axes.bar(k, value, width=0.55, color=_MUTED if most is None else _GOOD if value <= most else _BAD)
         axes.annotate(f"{value:.1f}", (k, value), ha="center", va="bottom", fontsize=8.5)
-        if limit is not None:
-            axes.plot([k - 0.4, k + 0.4], [limit] * 2, "--", color=_BAD, lw=1.2)
+        if most is not None:
+            axes.plot([k - 0.4, k + 0.4], [most] * 2, "--", color=_BAD, lw=1.2)
     axes.set_xticks(range(len(bars)), [b[0] for b in bars])
     axes.set_ylabel("ms (dashed: limit)")
