@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cue_core.errors import UnknownNameError
+from cue_core.errors import OutOfRangeError, UnknownNameError
 from cue_identify.real_shots import (
     MATCH_TABLE,
     TERMS,
@@ -163,6 +163,12 @@ def test_the_fit_finds_the_truth_again(tracks: list[Track]) -> None:
         "ball_friction": 0.012,
     }.items():
         assert abs(value[name] - TRUTH[name]) < tolerance, name
+
+
+def test_a_fit_that_makes_no_sense_is_refused() -> None:
+    for wrong, problem in (({"scales": ()}, "number of scales is 0"), ({"restarts": -1}, "restarts is -1, allowed")):
+        with pytest.raises(OutOfRangeError, match=problem):
+            FitConfig(**wrong)
 
 
 def test_a_track_thrown_far_off_hardly_pulls(tracks: list[Track]) -> None:

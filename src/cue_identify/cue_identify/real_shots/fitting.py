@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cue_core.checks import finite_in
 from cue_identify.real_shots.model import MatchModel
 from cue_identify.real_shots.tracks import Track
 
@@ -34,9 +35,24 @@ class FitConfig:
     scales: tuple[float, ...] = (0.3, 0.15, 0.1)
     evidence: float = 6.0
     iterations: int = 15
-    restarts: int = 6
+    restarts: int = 10
     jump: float = 0.5
     tolerance: float = 1e-4
+
+    def __post_init__(self) -> None:
+        """Check every number.
+
+        Raises:
+            OutOfRangeError: naming the field and its range.
+        """
+        finite_in("number of scales", len(self.scales), 1, 100)
+        for scale in self.scales:
+            finite_in("scale", scale, 1e-3, 10.0, "m")
+        finite_in("evidence", self.evidence, 0.01, 1e4)
+        finite_in("iterations", self.iterations, 1, 1000)
+        finite_in("restarts", self.restarts, 0, 1000)
+        finite_in("jump", self.jump, 0.0, 10.0)
+        finite_in("tolerance", self.tolerance, 0.0, 0.1)
 
 
 @dataclass(frozen=True)
