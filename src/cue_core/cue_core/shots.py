@@ -13,8 +13,18 @@ from cue_core.checks import finite_in
 MISCUE_OFFSET = 0.5
 """Largest tip offset [ball radii] that a chalked tip holds (Alciatore, billiards.colostate.edu)."""
 
-ADVISORY_FLAGS = frozenset({"occluded_start"})
-"""Quality flags that tell something without spoiling the record: the arm hides a ball that rests where it was seen."""
+ADVISORY_FLAGS = frozenset(
+    {
+        "occluded_start",  # the arm hides a ball that rests where it was seen
+        "blurred",
+        "camera_drift",
+        "clock_offset",
+        "frames_lost",
+        "lens_dirty",
+        "light_changed",
+    }
+)
+"""Quality flags that tell something without spoiling the record; docs/perception.md explains them."""
 
 
 @dataclass(frozen=True)

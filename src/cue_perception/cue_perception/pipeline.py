@@ -13,9 +13,12 @@ from cue_core.errors import CueError, UnknownNameError
 from cue_core.settings import check_settings, setting
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
+from cue_perception.arm_mask import ArmShape, ArmView
 from cue_perception.camera import Intrinsics
+from cue_perception.clock_offset import ClockOffset
 from cue_perception.detector import Detection, Detector
 from cue_perception.errors import TableNotFoundError
+from cue_perception.health import CAMERA_MOVED, SelfCheck
 from cue_perception.noses import nose_edges
 from cue_perception.reconstruct import Reconstruction, reconstruct, reconstruct_any_lens
 from cue_perception.recorder import Execution, ShotRecorder
@@ -25,6 +28,9 @@ from cue_perception.tracking import BallTracker
 
 _MOVED_CAMERA = 1.0  # px: a saved calibration whose noses lie this far from the edges is not believed
 TRANSPORTS = ("raw", "compressed")
+_COVERED = 0.5  # share of a ball under the arm from which only a (nearly) whole outline is believed ...
+_WHOLE = 0.85  # ... of a ball that is known to lie there
+_TRY_AGAIN = 30  # images between two attempts to find the table again
 _REST_NOISE = 1e-3  # m: between two images of a ball at rest
 
 
@@ -33,6 +39,7 @@ class TrackerConfig:
     """Parameters of the tracker."""
 
     table: str = setting("", "path of the table preset (config/tables/*.yaml)")
+    robot: str = setting("", "path of the robot file (config/robots/*.yaml) whose arm is masked; empty = none")
     run_dir: str = setting("", "folder for shots.jsonl and tracker.json; empty = keep nothing")
     lockstep: bool = setting(True, "acknowledge every image: none may be lost, and the clock may stand still")
     ball_ids: list[int] = setting(list(range(16)), "ids of the balls that may lie on the table")  # noqa: RUF009
@@ -109,6 +116,13 @@ class Pipeline:
         next_index = max((r.index for r in recorded), default=-1) + 1
         self.recorder = ShotRecorder(self.balls, next_index, [r.shot_id for r in recorded if r.shot_id])
         self.guard = StampGuard()
+        if saved is not None:
+            self.recorder.clock = ClockOffset(saved.clock)
+        self.check = SelfCheck(table, self.recorder.clock)
+        self.arm = ArmShape.load(config.robot, table) if config.robot else None
+        self.arm_view: ArmView | None = None
+        self._lost: Reconstruction | None = None
+        self._wait = 0
         self._detector: Detector | None = None
         self._sum: np.ndarray | None = None
         self._summed = 0
@@ -124,12 +138,16 @@ class Pipeline:
             }:
                 self.recorder.resume(saved.open_shot.commanded, saved.open_shot.before, saved.open_shot.strike_time)
 
-    def process(self, image: np.ndarray, stamp: int, lens: Intrinsics | None) -> Outcome:
+    def process(
+        self, image: np.ndarray, stamp: int, lens: Intrinsics | None, joints: np.ndarray | None = None
+    ) -> Outcome:
         """Look at an image (h, w, 3) BGR uint8 with its stamp [ns]; every image gets exactly one answer.
 
-        A lens that is not known (None) is estimated from the table.
+        A lens that is not known (None) is estimated from the table. ``joints`` are the arm's angles (n,) [rad] at that
+        time, None = not known.
         """
         verdict = self.guard.judge(stamp, self.config.lockstep)
+        self.check.note(stamp, verdict)
         if verdict == Verdict.DUPLICATE and stamp in self._answers:
             return self._answers[stamp]
         if verdict not in (Verdict.NEW, Verdict.RESET):
@@ -139,16 +157,59 @@ class Pipeline:
             record = self.recorder.abort("time_reset")
             self._restart_time()
         self._frame += 1
+        time = stamp * 1e-9
+        self._see_arm(joints)
+        if self._detector is not None:
+            self.check.look(image, time, None if self.arm_view is None else self.arm_view.hides)
+            if self.check.moved:
+                self._lose_calibration(self.check.moved)
         if self._detector is None:
             self._calibrate(image, lens)
+        if self.recorder.recording:
+            self.recorder.note(self.check.flags)
         found: tuple[Detection, ...] = ()
-        if self._detector is not None:
-            time = stamp * 1e-9
+        if self._detector is not None and not self.check.suspect:
             before = self.balls.time
-            found = tuple(self._detector.detect(image, self.balls.predict(time)))
-            self.balls.step(time, found, self._detector.cover)
+            image = self.check.corrected(image)
+            found = self._uncovered(self._detector.detect(image, self.balls.predict(time)))
+            self.balls.step(time, found, self._cover)
             record = self.recorder.on_frame(time, 0.0 if before is None else time - before) or record
         return self._answer(stamp, verdict, record, found)
+
+    def _see_arm(self, joints: np.ndarray | None) -> None:
+        self.arm_view = None
+        if self.arm is not None and joints is not None and self.reconstruction is not None:
+            self.arm_view = ArmView(self.arm.placed(joints), self.reconstruction.camera, self.table.ball_radius)
+
+    def _uncovered(self, found: list[Detection]) -> tuple[Detection, ...]:
+        """Return the detections without what is part of the arm."""
+        if self.arm_view is None or not found:
+            return tuple(found)
+        share = self.arm_view.share(np.array([d.position for d in found]))
+        known = np.array([t.position for t in self.balls.active()]).reshape(-1, 2)
+        kept = []
+        for detection, covered in zip(found, share, strict=True):
+            # A whole ball where one is known to lie is a ball: then the arm is not quite where its joints say.
+            near = np.linalg.norm(known - detection.position, axis=1) < 0.3 * self.table.ball_radius
+            if covered < _COVERED or (detection.support > _WHOLE and near.any()):
+                kept.append(detection)
+        return tuple(kept)
+
+    def _cover(self, positions: np.ndarray) -> np.ndarray:
+        """Return how much (n,) of the disc of a ball at (n, 2) [m] hides the cloth or is hidden by the arm, 0..1."""
+        assert self._detector is not None  # for the type checker: only then are balls looked for
+        cover = self._detector.cover(positions)
+        return cover if self.arm_view is None else np.maximum(cover, self.arm_view.share(positions))
+
+    def _lose_calibration(self, because: str) -> None:
+        """Take the calibration back: the balls keep their names, and are looked for anew once the table is found."""
+        self._lost = self.reconstruction
+        self.reconstruction = self._detector = self._held = None
+        self._sum, self._wait = None, 0
+        self.problem = f"{because}; waiting for a steady picture to calibrate again"
+        self.check.forget(because)
+        self.recorder.note({CAMERA_MOVED})
+        self._restart_time()
 
     def on_execution(self, execution: Execution) -> ShotRecord | None:
         """Take news from the arm; returns a record when that closes one."""
@@ -156,7 +217,8 @@ class Pipeline:
 
     def settled(self) -> bool:
         """Tell whether no further image is wanted."""
-        return self.reconstruction is not None and self._detector is not None and not self.recorder.needs_images()
+        known = self.reconstruction is not None and self._detector is not None and not self.check.suspect
+        return known and not self.recorder.needs_images()
 
     def _answer(
         self, stamp: int, verdict: Verdict, record: ShotRecord | None = None, found: tuple[Detection, ...] = ()
@@ -209,7 +271,10 @@ class Pipeline:
             if self._still_valid(saved, image, lens):
                 self.reconstruction = saved
                 self._detector = Detector(saved.camera, self.table, image)
+                self.check.learn(saved.camera, image)
                 return
+        if self._lost is not None and not self._worth_a_try(image):
+            return
         if self._sum is None or self._sum.shape != image.shape:
             self._sum, self._summed = np.zeros(image.shape, np.float32), 0
         cv2.accumulate(image, self._sum)
@@ -226,10 +291,24 @@ class Pipeline:
             else:
                 self.reconstruction = reconstruct(mean, lens, self.table, self.config.half_turn)
         except TableNotFoundError as error:
-            self.problem = str(error)
+            self.problem = str(error) if self._lost is None else f"{self.check.lost_because}; not found again: {error}"
+            self._wait = _TRY_AGAIN
             return
+        if self._lost is not None:
+            self.reconstruction = same_frame(self.reconstruction, self._lost)
+            self._lost = None
         self.problem = ""
-        self._detector = Detector(self.reconstruction.camera, self.table, np.clip(mean + 0.5, 0, 255).astype(np.uint8))
+        mean = np.clip(mean + 0.5, 0, 255).astype(np.uint8)
+        self._detector = Detector(self.reconstruction.camera, self.table, mean)
+        self.check.learn(self.reconstruction.camera, mean)
+
+    def _worth_a_try(self, image: np.ndarray) -> bool:
+        """Tell whether the picture is steady, so that the table may be looked for again."""
+        steady = self.check.steady(image)
+        self._wait = max(self._wait - 1, 0)
+        if not steady:
+            self._sum = None
+        return steady and self._wait == 0
 
     def _still_valid(self, saved: Reconstruction, image: np.ndarray, lens: Intrinsics | None) -> bool:
         old = saved.camera.intrinsics
@@ -259,7 +338,17 @@ class Pipeline:
                 after=(),
                 tracks=(),
             )
-        return SavedState(self.reconstruction, self.balls.to_list(), self.recorder.next_index, pending)
+        return SavedState(
+            self.reconstruction, self.balls.to_list(), self.recorder.next_index, pending, self.recorder.clock.strikes
+        )
+
+
+def same_frame(found: Reconstruction, before: Reconstruction) -> Reconstruction:
+    """Return a reconstruction in the table frame of an earlier one: a rectangle looks the same after a half turn."""
+    if float(np.sum(found.camera.rotation[:, :2] * before.camera.rotation[:, :2])) >= 0:
+        return found
+    turn = np.diag([-1.0, -1.0, 1.0, -1.0, -1.0, 1.0])
+    return replace(found, camera=found.camera.half_turned(), covariance=turn @ found.covariance @ turn)
 
 
 def _same_rest(one: tuple[BallState, ...], other: tuple[BallState, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -11,13 +11,15 @@ import numpy as np
 
 from cue_core.balls import BallState, Visibility
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
-from cue_perception.strike import strike_time
+from cue_perception.clock_offset import ClockOffset
+from cue_perception.strike import seen_strike_time, strike_time
 from cue_perception.track import FULL, WINDOW, Sample, Track, plausible
 from cue_perception.tracking import BallTracker
 
 _MOVED = 0.003  # m
 _LONGEST = 30.0  # s from the first motion until a shot is closed although something still seems to move
 _WANDER = 0.003  # [m] between two looks at the same ball at rest
+_AHEAD = 0.05  # s: a strike seen in full view this long before the arm's contact: the clocks do not agree
 _BEFORE = 1.5  # s: measurements at rest older than this before the first motion are not used
 
 
@@ -78,6 +80,12 @@ class ShotRecorder:
         self._done = set(done)
         self._open: _Open | None = None
         self._frame = 1 / 30
+        self.clock = ClockOffset()
+
+    def note(self, flags: Iterable[str]) -> None:
+        """Flag the open shot, if there is one, with what the self-check finds meanwhile."""
+        if self._open is not None:
+            self._open.flags.update(flags)
 
     @property
     def open_shot_id(self) -> str:
@@ -210,7 +218,7 @@ class ShotRecorder:
         before = tuple(current.before[i] for i in sorted(current.before))
         moved = self._moved(current, after)
         striker = 0 if 0 in moved else min(moved, default=None, key=lambda i: self._first_moved(current, i))
-        time, spread = self._strike(current, striker)
+        time, spread = self._strike(current, striker, flags)
         tracks = tuple(track for i in sorted(moved) if (track := self._track(current, i, time, after)) is not None)
         flags |= self._flags(current, after, moved)
         record = ShotRecord(
@@ -272,13 +280,22 @@ class ShotRecorder:
             (s.time for s in self._samples(current, ball_id) if np.linalg.norm(s.position - rest) > _MOVED), np.inf
         )
 
-    def _strike(self, current: _Open, striker: int | None) -> tuple[float, float]:
+    def _strike(self, current: _Open, striker: int | None, flags: set[str]) -> tuple[float, float]:
         if striker is None or striker not in current.before:
             start = current.first_motion if current.first_motion is not None else current.since
             return start, self._frame
         old = current.before[striker]
+        samples = self._samples(current, striker)
         contact = current.stroke.contact_time if current.stroke is not None and striker == 0 else None
-        return strike_time(old.position, old.covariance, self._samples(current, striker), self._frame, contact or None)
+        if not contact:
+            return strike_time(old.position, old.covariance, samples, self._frame, None)
+        seen, spread, clear = seen_strike_time(old.position, old.covariance, samples, self._frame)
+        if clear and not flags & {"camera_moved", "incomplete"}:
+            self.clock.add(seen, spread, contact)
+        contact += self.clock.applied
+        if clear and seen < contact - max(5 * spread, _AHEAD):
+            flags.add("clock_doubtful")
+        return strike_time(old.position, old.covariance, samples, self._frame, contact)
 
     def _track(self, current: _Open, ball_id: int, strike: float, after: Sequence[BallState]) -> BallTrack | None:
         ball = self._tracker.tracks[ball_id]

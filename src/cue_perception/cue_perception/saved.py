@@ -29,12 +29,14 @@ class SavedState:
         balls: names, places and colours, as the ball tracker lists them.
         next_index: of the next shot record.
         open_shot: what was known of a shot being recorded: command, balls before, ``strike_time`` = when it was opened.
+        clock: differences between camera and arm with their standard deviations, one per strike [s].
     """
 
     reconstruction: Reconstruction | None
     balls: Sequence[Mapping[str, Any]]
     next_index: int
     open_shot: ShotRecord | None
+    clock: Sequence[tuple[float, float]] = ()
 
     def write(self, path: Path | str) -> None:
         """Write atomically.
@@ -57,6 +59,7 @@ class SavedState:
             },
             "balls": list(self.balls),
             "next_index": self.next_index,
+            "clock": [list(strike) for strike in self.clock],
             "open_shot": None if self.open_shot is None else record_to_dict(self.open_shot),
         }
         path = Path(path)
@@ -94,7 +97,8 @@ class SavedState:
                     np.array(camera["cloth"], float),
                 )
             pending = None if data["open_shot"] is None else record_from_dict(data["open_shot"], path)
-            return cls(found, list(data["balls"]), int(data["next_index"]), pending)
+            clock = [(float(d), float(s)) for d, s in data.get("clock", [])]
+            return cls(found, list(data["balls"]), int(data["next_index"]), pending, clock)
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(path, f"malformed: {type(error).__name__} {error}") from None
         except CueError as error:
