@@ -158,6 +158,7 @@ _SESSION = (
     Argument("seed", "0", "of every random choice", "integer", (), 0, 2**31 - 1),
     Argument("calibrate", "true", "start a session at once; otherwise the nodes wait for a goal", "flag"),
     Argument("exit_when_done", "true", "end with the session, with its exit code", "flag"),
+    Argument("fit_portable", "true", "at the end, fit twin.xml to the calibrated twin: about 35 s of one core", "flag"),
     Argument("record", "none", "what is recorded beside the run folder", choices=("none",)),
     Argument("run_dir", "", "where the run is kept; a folder that holds a run resumes it (empty = runs/<time>)"),
     _NAMESPACE,
@@ -222,10 +223,11 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
     table = str(config_file("tables", str(values["table"])))
     robot = str(config_file("robots", str(values["robot"])))
     common: dict[str, Any] = {"run_dir": run_dir, "seed": values["seed"], "use_sim_time": sim}
-    goal: dict[str, Any] = {name: values[name] for name in ("instruction", "shots", "held_out_shots")}
+    goal: dict[str, Any] = {name: values[name] for name in ("instruction", "shots", "held_out_shots", "fit_portable")}
+    lockstep = sim and values["lockstep"]
     action = "follow_joint_trajectory" if sim else str(values["follow_joint_trajectory"])
     nodes = [
-        _node("cue_perception", "tracker", values, table=table, lockstep=sim and values["lockstep"], **common),
+        _node("cue_perception", "tracker", values, table=table, robot=robot, lockstep=lockstep, **common),
         _node("cue_sim", "twin", values, table=table, **common),
         _node("cue_identify", "fitter", values, **common),
         _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **common),

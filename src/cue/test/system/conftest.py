@@ -56,9 +56,9 @@ def launch_for_session(domains, tmp_path_factory):
 @pytest.fixture(scope="session")
 def alone(launch_for_session) -> Session:
     """Return a session that ran alone to its end."""
-    session = launch_for_session("alone", **ASKED)
+    session = launch_for_session("alone", fit_portable="true", **ASKED)
     wait_for(lambda: session.node("tracker"), "the tracker's process", 30.0, session.describe)
     session.wait_striking()
     session.note_shared_memory()
-    session.wait_end(240.0)
+    session.wait_end(360.0)
     return session

@@ -67,13 +67,17 @@ class Session:
     """One launcher, in a session of its own, with all that it starts."""
 
     def __init__(self, folder: Path, domain: int, arguments: dict[str, object], **environment: str) -> None:
-        """Launch ``sim_world.launch.py`` with the given arguments and ``run_dir`` below ``folder``."""
+        """Launch ``sim_world.launch.py`` with the given arguments and ``run_dir`` below ``folder``.
+
+        Unless asked for, the portable twin is not fitted: that loads the machine long after the session is over.
+        """
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.run_dir = Path(str(arguments.get("run_dir", folder / "run")))
         self.domain = domain
         self.mark = uuid.uuid4().hex
-        words = [f"{name}:={value}" for name, value in {"run_dir": self.run_dir, **arguments}.items()]
+        asked = {"run_dir": self.run_dir, "fit_portable": "false"}
+        words = [f"{name}:={value}" for name, value in {**asked, **arguments}.items()]
         self.began = time.monotonic()
         self.segments: set[str] = set()
         self._output = folder / "terminal.txt"

@@ -137,8 +137,15 @@ def test_its_run_folder_can_be_read_without_ros(alone):
     assert all(record.moved_ball_ids() for record in records)
     for name in ("estimates.jsonl", "agent.jsonl", "score.jsonl", "arm_ledger.jsonl"):
         assert alone.lines(name), f"{name} is empty"
-    assert (alone.run_dir / "twin.xml").stat().st_size > 0
     assert json.loads((alone.run_dir / "twin.json").read_text())
+
+
+def test_its_portable_twin_is_fitted_and_says_how_far_off_it_is(alone):
+    from cue_sim.portable import read_statement
+
+    statement = read_statement(alone.run_dir / "twin.xml")
+    assert statement["fitted"]
+    assert 0 < statement["difference"]["1"]["median_mm"] < 100
 
 
 def test_it_leaves_nothing_in_the_folder_it_was_started_in(alone):
