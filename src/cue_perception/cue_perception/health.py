@@ -211,6 +211,28 @@ class SelfCheck:
             found.append(Issue(LIGHT_CHANGED, f"exposure changed: x{exposure:.2f}; allowed for"))
         return found
 
+    def values(self) -> dict[str, str]:
+        """Return the figures behind the issues, for the diagnostics."""
+        found = {
+            "images per second by their stamps": f"{self.frames.rate:.1f}",
+            "images lost": str(self.frames.lost),
+            "images out of order": str(self.frames.disordered),
+        }
+        if self.edges is not None and self.light is not None:
+            blue, green, red = self.light.gains
+            found |= {
+                "picture against calibration": str(self.edges.motion),
+                "cushions as learnt": f"{self.edges.seen:.0%}",
+                "sharpness against calibration": f"{self.edges.sharpness:.2f}",
+                "light against calibration [r g b]": f"{red:.2f} {green:.2f} {blue:.2f}",
+            }
+        estimate = self.clock.estimate
+        if estimate is not None:
+            middle, error = estimate
+            strikes = len(self.clock.strikes)
+            found["camera behind arm [ms]"] = f"{1e3 * middle:.1f} +- {1e3 * error:.1f} ({strikes} strikes)"
+        return found
+
     @property
     def flags(self) -> frozenset[str]:
         """Return the flags of :attr:`issues`."""
