@@ -24,7 +24,8 @@ _FAR = 0.025  # of the image's width: searched when it is not
 _LIKE = 0.80  # correlation from which a place looks as learnt
 _AGREE = 0.6  # px: from the common motion
 _MOVED = 1.0  # px, of any place on the noses
-_WINDOW = 7  # images: their median decides, so that a shake is no move
+_WINDOW = 8  # images that tell a shake from a move ...
+_LASTING = 4  # ... which shows in so many in a row, always the same
 _DRIFT = 0.35  # px
 _SLOW = 0.03  # weight of an image in the slow average
 _BLURRED = 0.72  # of the learnt steepness
@@ -102,6 +103,7 @@ class EdgeWatch:
         self._recent: deque[np.ndarray] = deque(maxlen=_WINDOW)
         self._slow = np.zeros(3)
         self.seen = 1.0
+        self.seen_now = 1.0
         self.suspect = False
 
     @property
@@ -129,7 +131,8 @@ class EdgeWatch:
         if np.mean(like > _LIKE) < 0.6:
             offset, like, core = self._match(image, chosen, self._far)
         good = like > _LIKE
-        self.seen += 0.2 * (float(np.mean(good)) - self.seen)
+        self.seen_now = float(np.mean(good))
+        self.seen += 0.2 * (self.seen_now - self.seen)
         motion = self._common(chosen[good], offset[good]) if good.sum() >= 6 else None
         if motion is None:
             self.suspect = False
@@ -148,15 +151,16 @@ class EdgeWatch:
         """Return how the picture stands now: the median of the last images."""
         if not self._recent:
             return self._motion(np.zeros(3))
-        return self._motion(np.median(np.array(self._recent), axis=0))
+        return self._motion(np.median(np.array(self._recent)[-_LASTING:], axis=0))
 
     @property
     def moved(self) -> Motion | None:
         """Return the motion if it is more than a calibration bears."""
-        if len(self._recent) < _WINDOW:
+        if len(self._recent) < _LASTING:
             return None
-        found = self.motion
-        return found if found.size > _MOVED else None
+        found, last = self.motion, np.array(self._recent)[-_LASTING:]
+        apart = float(np.abs(last[:, :2] - found.shift).max())
+        return found if found.size > _MOVED and apart < max(0.5, 0.1 * found.size) else None
 
     @property
     def shake(self) -> float:
@@ -164,7 +168,7 @@ class EdgeWatch:
         if len(self._recent) < _WINDOW:
             return 0.0
         recent = np.array(self._recent)
-        spread = np.median(np.abs(recent - np.median(recent, axis=0)), axis=0)
+        spread = np.mean(np.abs(recent - recent.mean(axis=0)), axis=0)
         return float(np.hypot(spread[0], spread[1]))
 
     @property

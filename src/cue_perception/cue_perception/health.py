@@ -97,10 +97,10 @@ class SelfCheck:
         if self.edges is None or self.light is None:
             return
         self._looks += 1
-        if self._looks % 2:
-            self.light.look(image, hidden)
         if self.edges.works:
             self.edges.look(image, hidden, self.light.gain)
+        if self._looks % 2:
+            self.light.look(image, hidden, self.edges.seen_now > 0.5)
         if self._looks % 16 == 0:
             self._dirty = bool(self.edges.blurred_at)
         if self._time is None or not 0 < time - self._time < _GAP:

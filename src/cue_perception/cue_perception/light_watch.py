@@ -46,8 +46,8 @@ class LightWatch:
         self._log = np.zeros(3)
         self._bright, self._dark = self._bright0, 0.0
 
-    def look(self, image: np.ndarray, hidden: Hidden | None = None) -> None:
-        """Look at some places of an image (h, w, 3) BGR uint8."""
+    def look(self, image: np.ndarray, hidden: Hidden | None = None, in_view: bool = True) -> None:
+        """Look at some places of an image (h, w, 3) BGR uint8; ``in_view``: it does show the table."""
         if not self.works:
             return
         chosen = np.take(self._order, np.arange(_PER_IMAGE) + self._turn, mode="wrap")
@@ -61,12 +61,15 @@ class LightWatch:
         log = np.log(np.clip(ratio, 0.05, 20.0))
         if self._usable.any():
             log = np.where(self._usable, log, log[self._usable].mean())
-        self._log += _FAST * (log - self._log)
+        if in_view:
+            self._log += _FAST * (log - self._log)
         self._bright += _FAST * (_bright(now) - self._bright)
         self._dark += _FAST * (float(np.mean(now.max(axis=1) < 12)) - self._dark)
 
     def _colours(self, image: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Return mean colours (n, 3) of small patches."""
+        if len(chosen) == 0:
+            return np.zeros((0, 3))
         around = np.array([[0, 0], [1, 0], [0, 1], [-1, 0], [0, -1]], float)
         return sample(image, self._pixels[chosen, None] + around).astype(float).mean(axis=1)
 
