@@ -44,8 +44,8 @@ typedef struct {
   double had, lowest;        // the energy before the step, and the least so far [J]
   int warned[mjNWARNING], patience;
   cue_contacts known;
-  double* over;              // (balls) how long each has been over a drop [s]; kept with MuJoCo's state, for the next call
-  double forgotten[CUE_MAX_BALLS];  // ... or here, where that has no room
+  double* over;              // (balls) how long each has been over a drop [s]; kept with MuJoCo's state ...
+  double forgotten[CUE_MAX_BALLS];  // ... for the next call, or here, where that has no room
   double spared[CUE_MAX_BALLS];     // how long each has been spared the cloth, in impacts [s]
   uint8_t leans[CUE_MAX_BALLS];     // on something, against the slope
   cue_laws felt[CUE_MAX_BALLS];     // the laws of those that lean
@@ -56,7 +56,7 @@ typedef struct {
   cue_ball before[CUE_MAX_BALLS], after[CUE_MAX_BALLS], end[CUE_MAX_BALLS];
   cue_path paths[CUE_MAX_BALLS];
   uint8_t moves[CUE_MAX_BALLS], is_free[CUE_MAX_BALLS];  // free: nothing but the cloth acts on it
-  int count;                                             // of the touches
+  int count, all;  // touches in MuJoCo's constraint, and with those that only a blow brings about
   cue_touch touches[CUE_MAX_TOUCHES];
   uint8_t active[CUE_MAX_TOUCHES];
   double impulses[3 * CUE_MAX_TOUCHES];
@@ -186,7 +186,7 @@ static int find_contacts(simulation* s, double left) {
 }
 
 static void bind_touched(simulation* s) {
-  for (int c = 0; c < s->count; c++) {
+  for (int c = 0; c < s->all; c++) {
     if (!s->active[c]) continue;
     s->is_free[s->touches[c].a] = 0;
     if (s->touches[c].b >= 0) s->is_free[s->touches[c].b] = 0;
@@ -200,6 +200,7 @@ static void decide(simulation* s) {
   const int n = s->balls;
   mjData* d = s->data;
   memset(s->is_free, 1, sizeof s->is_free);
+  s->all = s->count;
   memcpy(s->end, s->before, n * sizeof *s->end);
   for (int i = 0; i < n && s->tilted; i++) {
     s->leans[i] = !s->instant && s->moves[i] &&
@@ -208,11 +209,12 @@ static void decide(simulation* s) {
     cue_path_begin(s->paths + i, s->before + i, layout->radius[i], s->felt + i, s->options->largest_step);
   }
   if (s->instant) {
-    cue_exchange(layout, s->laws, d, s->before, s->touches, s->count, s->active, &s->known, s->impulses, s->end);
+    s->all = cue_exchange(layout, s->laws, d, s->in_play, s->before, s->touches, s->count, s->active, &s->known,
+                          s->impulses, s->end);
     bind_touched(s);
   }
   for (int i = 0; i < n; i++) s->spared[i] = s->is_free[i] ? 0 : s->spared[i] + s->h;
-  for (int c = 0; c < s->count; c++) {
+  for (int c = 0; c < s->all; c++) {
     if (s->touches[c].approach > -CUE_SLOW_APPROACH) *cue_last_contact(&s->known, s->touches + c) = d->time;
   }
   for (int i = 0; i < n; i++) {
@@ -230,7 +232,7 @@ static void decide(simulation* s) {
 // Names the blows, and the balls that they would lift off the cloth.
 static void name_events(simulation* s) {
   const double now = s->data->time;
-  for (int c = 0; c < s->count; c++) {
+  for (int c = 0; c < s->all; c++) {
     // a contact through which a blow runs counts, whether or not it approached beforehand
     const cue_touch* touch = s->touches + c;
     const double blow = CUE_SLOW_APPROACH * .5 * s->layout->mass[touch->a];
@@ -241,7 +243,7 @@ static void name_events(simulation* s) {
   }
   for (int i = 0; i < s->balls; i++) {
     if (s->is_free[i]) continue;
-    const double hop = cue_hop(s->layout, s->laws, s->touches, s->active, s->impulses, s->count, i);
+    const double hop = cue_hop(s->layout, s->laws, s->touches, s->active, s->impulses, s->all, i);
     if (hop > s->laws->hop_height) cue_add_event(s->record, now, CUE_AIRBORNE, i, 0);
   }
 }

@@ -1,18 +1,31 @@
-// Balls that touch before the impact: the blow runs through them as a wave, which no order of two-body impacts gets
-// right. The contacts are therefore resolved on their own time scale, with frozen geometry: Hertzian springs that give
-// back e^2 of their energy, and Coulomb friction. One pair alone returns the restitution e. (Compare Liu, Zhao and
-// Brogliato, Proc. R. Soc. A 464, 2008, on multiple impacts.)
+// Balls that touch, or nearly do, before the impact: the blow runs through them as a wave, which no order of two-body
+// impacts gets right. The contacts are therefore resolved on their own time scale: Hertzian springs that give back e^2
+// of their energy, and Coulomb friction. One pair alone returns the restitution e. A pair with a gap joins when the gap
+// closes while others are still squeezed, with the normal of that moment: as gaps grow, the blow goes over into impacts
+// in order. Afterwards the balls are where they were: for the rest of the simulation a blow takes no time.
+// (Compare Liu, Zhao and Brogliato, Proc. R. Soc. A 464, 2008, on multiple impacts.)
 #include <math.h>
 #include <string.h>
 
 #include "cue_kernel.h"
 
-// Substeps of the main contact's duration.
+// Phenolic resin: Young's modulus [Pa] and Poisson's ratio (Crown, on collisions of phenolic resin spheres, after
+// Landau and Lifshitz, Theory of Elasticity, sec. 9). Only which gaps count as nearly touching depends on them.
+#define YOUNG 5.84e9
+#define POISSON .34
+// Hertz: a contact lasts for so many times greatest squeeze over speed (Johnson, Contact Mechanics, 1985).
+#define DURATION 2.94
+// Substeps of the first contact's duration, and how many durations a blow may take.
 #define FINENESS 300
-#define LONGEST 60  // durations
+#define LONGEST 60
+// While it is struck a ball travels by half the duration times its speed: pairs twice as far apart may join [squeezes].
+#define NEIGHBOURHOOD DURATION
+// What is struck is let close its last gap, for so long at most [s]; what then touches but for rounding [m] touches.
+#define LAST_MOMENT 1e-6
+#define ROUNDING 1e-10
 
 typedef struct {
-  double vx, vy, w[3];
+  double x, y, vx, vy, w[3];
 } motion;
 
 static void cross(double* out, const double* a, const double* b) {
@@ -23,27 +36,11 @@ static void cross(double* out, const double* a, const double* b) {
 
 static double dot(const double* a, const double* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
-// Marks the ball-ball contacts that hang together with contact `seed`; returns how many.
-int cue_grow_cluster(const cue_touch* touch, int count, int seed, uint8_t* member) {
-  uint8_t in[CUE_MAX_BALLS] = {0};
-  int size = 1, grew = 1;
-  memset(member, 0, count);
-  member[seed] = 1;
-  in[touch[seed].a] = in[touch[seed].b] = 1;
-  while (grew) {
-    grew = 0;
-    for (int c = 0; c < count; c++) {
-      if (member[c] || touch[c].b < 0 || !(in[touch[c].a] || in[touch[c].b])) continue;
-      member[c] = in[touch[c].a] = in[touch[c].b] = 1;
-      size++;
-      grew = 1;
-    }
-  }
-  return size;
-}
-
 static void load(const cue_ball* balls, int n, motion* out) {
-  for (int i = 0; i < n; i++) out[i] = (motion){balls[i].vx, balls[i].vy, {balls[i].wx, balls[i].wy, balls[i].wz}};
+  for (int i = 0; i < n; i++) {
+    const cue_ball* b = balls + i;
+    out[i] = (motion){b->x, b->y, b->vx, b->vy, {b->wx, b->wy, b->wz}};
+  }
 }
 
 static void push(const cue_layout* layout, motion* state, int ball, double sign, const double* arm, const double* p) {
@@ -77,70 +74,157 @@ static double kinetic(const cue_layout* layout, const motion* state) {
   double sum = 0;
   for (int i = 0; i < layout->balls; i++) {
     const double R = layout->radius[i];
-    sum += layout->mass[i] * (state[i].vx * state[i].vx + state[i].vy * state[i].vy + .4 * R * R * dot(state[i].w, state[i].w));
+    const double travel = state[i].vx * state[i].vx + state[i].vy * state[i].vy;
+    sum += layout->mass[i] * (travel + .4 * R * R * dot(state[i].w, state[i].w));
   }
   return .5 * sum;
 }
 
-// The impulses [N s] (count, 3) on the second body of every member contact.
-void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
-                         const cue_touch* touch, const uint8_t* member, int count, double* impulse) {
-  motion state[CUE_MAX_BALLS], initial[CUE_MAX_BALLS];
-  double squeeze[CUE_MAX_TOUCHES] = {0};
-  load(balls, layout->balls, state);
-  memcpy(initial, state, sizeof state);
-  double fastest = 0, lightest = INFINITY;
-  for (int c = 0; c < count; c++) {
-    if (!member[c]) continue;
-    memset(impulse + 3 * c, 0, 3 * sizeof(double));
-    fastest = fmax(fastest, touch[c].approach);
-    const double ma = layout->mass[touch[c].a], mb = layout->mass[touch[c].b];
-    lightest = fmin(lightest, ma * mb / (ma + mb));
+// Hertz's stiffness of a pair [N/m^1.5]: of its force per squeeze^(3/2).
+static double stiffness_of(const cue_layout* layout, int a, int b) {
+  const double Ra = layout->radius[a], Rb = layout->radius[b];
+  return 2. / 3 * YOUNG / (1 - POISSON * POISSON) * sqrt(Ra * Rb / (Ra + Rb));
+}
+
+static double greatest_squeeze(const cue_layout* layout, int a, int b, double approach) {
+  const double ma = layout->mass[a], mb = layout->mass[b];
+  return pow(1.25 * ma * mb / (ma + mb) * approach * approach / stiffness_of(layout, a, b), .4);
+}
+
+static double gap_of(const cue_layout* layout, const motion* state, int a, int b) {
+  const double dx = state[b].x - state[a].x, dy = state[b].y - state[a].y;
+  return sqrt(dx * dx + dy * dy) - 2 * sqrt(layout->radius[a] * layout->radius[b]);
+}
+
+// The balls of a link touch from now on, with the normal of this moment.
+static void meet(const cue_layout* layout, const motion* state, cue_link* link, double squeeze) {
+  const double Ra = layout->radius[link->a], Rb = layout->radius[link->b];
+  const double dx = state[link->b].x - state[link->a].x, dy = state[link->b].y - state[link->a].y;
+  const double level = 2 * sqrt(Ra * Rb) / ((Ra + Rb) * sqrt(dx * dx + dy * dy));
+  link->normal[0] = level * dx;
+  link->normal[1] = level * dy;
+  link->normal[2] = (Rb - Ra) / (Ra + Rb);
+  link->squeeze = squeeze;
+  link->met = 1;
+}
+
+static void drift(motion* state, int n, double time) {
+  for (int i = 0; i < n; i++) {
+    state[i].x += state[i].vx * time;
+    state[i].y += state[i].vy * time;
   }
-  // time unit: greatest squeeze / speed of the fastest contact; it lasts 2.94 of them (Johnson, Contact Mechanics)
-  const double stiffness = 1.25 * lightest / sqrt(fastest), dt = 2.94 / FINENESS, slow = .003 * fastest;
-  const double e2 = laws->ball_restitution * laws->ball_restitution;
-  for (int step = 0; step < FINENESS * LONGEST; step++) {
-    motion next[CUE_MAX_BALLS];
-    memcpy(next, state, sizeof state);
-    int busy = 0;
-    for (int c = 0; c < count; c++) {
-      if (!member[c]) continue;
-      const mjtNum* frame = d->contact[touch[c].contact].frame;
-      const int first = touch[c].a_first ? touch[c].a : touch[c].b, second = touch[c].a_first ? touch[c].b : touch[c].a;
-      double v[3], slip[3], p[3], arm[3];
-      relative(layout, state, first, second, frame, v);
-      const double vn = dot(v, frame);
-      squeeze[c] = fmax(squeeze[c] - vn * dt, 0);
-      if (squeeze[c] > 0 || vn < -1e-9 * fastest) busy = 1;
-      if (squeeze[c] == 0) continue;
-      const double force = stiffness * squeeze[c] * sqrt(squeeze[c]) * (vn > 0 ? e2 : 1);
-      for (int k = 0; k < 3; k++) slip[k] = v[k] - vn * frame[k];
-      const double speed = sqrt(dot(slip, slip));
-      const double mu = cue_ball_friction(laws, speed);
-      for (int k = 0; k < 3; k++) p[k] = force * dt * (frame[k] - mu * slip[k] / fmax(speed, slow));
-      for (int k = 0; k < 3; k++) impulse[3 * c + k] += p[k];
-      for (int k = 0; k < 3; k++) arm[k] = layout->radius[first] * frame[k];
-      push(layout, next, first, -1, arm, p);
-      for (int k = 0; k < 3; k++) arm[k] = -layout->radius[second] * frame[k];
-      push(layout, next, second, 1, arm, p);
+}
+
+// Collects the pairs that hang together with the one that is struck, which comes first, over gaps that the blow may
+// close.
+static int gather(const cue_layout* layout, const int32_t* in_play, const motion* state, const cue_touch* struck,
+                  cue_link* links, int capacity) {
+  const int first = struck->a, second = struck->b;
+  const double reach = NEIGHBOURHOOD * greatest_squeeze(layout, first, second, struck->approach);
+  uint8_t found[CUE_MAX_BALLS] = {0}, asked[CUE_MAX_BALLS] = {0};
+  int queue[CUE_MAX_BALLS] = {first, second}, size = 2, count = 1;
+  found[first] = found[second] = 1;
+  links[0] = (cue_link){.a = first, .b = second, .stiffness = stiffness_of(layout, first, second)};
+  meet(layout, state, links, 0);
+  for (int k = 0; k < size; k++) {
+    const int i = queue[k];
+    asked[i] = 1;
+    for (int j = 0; j < layout->balls && count < capacity; j++) {
+      if (asked[j] || !in_play[j] || (i == first && j == second)) continue;
+      const double gap = gap_of(layout, state, i, j);
+      if (gap > reach) continue;
+      cue_link* link = links + count++;
+      *link = (cue_link){.a = i < j ? i : j, .b = i < j ? j : i, .stiffness = stiffness_of(layout, i, j)};
+      if (gap <= ROUNDING) meet(layout, state, link, 0);
+      if (!found[j]) queue[size++] = j;
+      found[j] = 1;
     }
-    memcpy(state, next, sizeof state);
-    if (!busy) break;
   }
-  // the integration's own error must not add energy: shorten all impulses if it did
-  const double had = kinetic(layout, initial), has = kinetic(layout, state);
-  if (has <= had) return;
+  return count;
+}
+
+// Squeezes a link for dt and adds its impulse to the balls; returns whether it is squeezed.
+static int squeeze(const cue_layout* layout, const cue_laws* laws, const motion* state, motion* next, cue_link* link,
+                   double drifted, double dt, double slow) {
+  if (!link->met) {  // not yet
+    const double gap = gap_of(layout, state, link->a, link->b);
+    if (gap >= 0) return 0;
+    meet(layout, state, link, -gap);
+    drifted = 0;
+  }
+  double v[3], slip[3], p[3], arm[3];
+  const double* n = link->normal;
+  relative(layout, state, link->a, link->b, n, v);
+  const double opening = dot(v, n);
+  link->squeeze -= opening * drifted;
+  if (link->squeeze <= 0) return 0;
+  const double e2 = laws->ball_restitution * laws->ball_restitution;
+  const double force = link->stiffness * link->squeeze * sqrt(link->squeeze) * (opening > 0 ? e2 : 1);
+  for (int k = 0; k < 3; k++) slip[k] = v[k] - opening * n[k];
+  const double speed = sqrt(dot(slip, slip)), mu = cue_ball_friction(laws, speed);
+  for (int k = 0; k < 3; k++) p[k] = force * dt * (n[k] - mu * slip[k] / fmax(speed, slow));
+  for (int k = 0; k < 3; k++) link->impulse[k] += p[k];
+  for (int k = 0; k < 3; k++) arm[k] = layout->radius[link->a] * n[k];
+  push(layout, next, link->a, -1, arm, p);
+  for (int k = 0; k < 3; k++) arm[k] = -layout->radius[link->b] * n[k];
+  push(layout, next, link->b, 1, arm, p);
+  return 1;
+}
+
+// The integration's own error must not add energy: returns the share of all impulses that adds none.
+static double harmless_share(const cue_layout* layout, const motion* before, const motion* after) {
+  const double had = kinetic(layout, before), has = kinetic(layout, after);
+  if (has <= had) return 1;
   motion change[CUE_MAX_BALLS];
   for (int i = 0; i < layout->balls; i++) {
-    change[i].vx = state[i].vx - initial[i].vx;
-    change[i].vy = state[i].vy - initial[i].vy;
-    for (int k = 0; k < 3; k++) change[i].w[k] = state[i].w[k] - initial[i].w[k];
+    change[i].vx = after[i].vx - before[i].vx;
+    change[i].vy = after[i].vy - before[i].vy;
+    for (int k = 0; k < 3; k++) change[i].w[k] = after[i].w[k] - before[i].w[k];
   }
   const double quadratic = kinetic(layout, change), linear = has - had - quadratic;
-  const double scale = quadratic > 0 ? fmin(1, fmax(0, -linear / quadratic)) : 1;
+  return quadratic > 0 ? fmin(1, fmax(0, -linear / quadratic)) : 1;
+}
+
+int cue_cluster(const cue_layout* layout, const cue_laws* laws, const int32_t* in_play, const cue_ball* balls,
+                const cue_touch* struck, cue_link* links, int capacity) {
+  motion state[CUE_MAX_BALLS], initial[CUE_MAX_BALLS], next[CUE_MAX_BALLS];
+  const int n = layout->balls;
+  load(balls, n, state);
+  drift(state, n, mju_clip(gap_of(layout, state, struck->a, struck->b) / struck->approach, -LAST_MOMENT, LAST_MOMENT));
+  const int count = gather(layout, in_play, state, struck, links, capacity);
+  if (count == 1) return 1;
+  memcpy(initial, state, n * sizeof *state);
+  const double unit = greatest_squeeze(layout, struck->a, struck->b, struck->approach) / struck->approach;
+  const double dt = DURATION / FINENESS * unit, slow = .003 * struck->approach;
+  int busy = 1;
+  for (int step = 0; busy && step < FINENESS * LONGEST; step++) {
+    const double drifted = step == 0 ? .5 * dt : dt;  // places half a step after velocities: of second order
+    drift(state, n, drifted);
+    memcpy(next, state, n * sizeof *state);
+    busy = 0;
+    for (int c = 0; c < count; c++) busy |= squeeze(layout, laws, state, next, links + c, drifted, dt, slow);
+    memcpy(state, next, n * sizeof *state);
+  }
+  const double share = harmless_share(layout, initial, state);
+  int acting = 0;
   for (int c = 0; c < count; c++) {
-    if (member[c]) mju_scl3(impulse + 3 * c, impulse + 3 * c, scale);
+    mju_scl3(links[c].impulse, links[c].impulse, share);
+    if (mju_norm3(links[c].impulse) > 0) links[acting++] = links[c];
+  }
+  return acting;
+}
+
+void cue_link_pushes(const cue_layout* layout, const cue_link* link, cue_ball* balls) {
+  for (int side = 0; side < 2; side++) {
+    const int i = side ? link->b : link->a;
+    const double sign = side ? 1 : -1, m = layout->mass[i], R = layout->radius[i], *p = link->impulse;
+    double turn[3];
+    cross(turn, link->normal, p);  // the arm is sign * -R n
+    balls[i].vx += sign * p[0] / m;
+    balls[i].vy += sign * p[1] / m;
+    balls[i].wx -= turn[0] / (.4 * m * R);
+    balls[i].wy -= turn[1] / (.4 * m * R);
+    balls[i].wz -= turn[2] / (.4 * m * R);
   }
 }
 

@@ -92,7 +92,7 @@ double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws
 
 // impact.c
 typedef struct {
-  int contact, a, b;   // index into mjData.contact; a, b: ball indices, b < 0: segment -1 - b
+  int contact, a, b;   // index into mjData.contact, -1 = none; a, b: ball indices, b < 0: segment -1 - b
   int a_first;         // 1: the contact's normal points from a to b, 0: from b to a
   double approach;     // [m/s] along the contact normal, positive = approaching
   double gap;          // [m]
@@ -118,15 +118,29 @@ double* cue_last_contact(cue_contacts* known, const cue_touch* touch);
 // Whether the law of impacts has the say: at every blow, and at a slow hit that is none of a series.
 int cue_is_impact(cue_contacts* known, const cue_touch* touch, double now);
 // Finds the impulses of the contacts that act now, fastest first. A cluster's contacts join the one that strikes it;
-// a ball takes part in one event at a time, the others wait for the next step. The slate's part goes into `end`.
-void cue_exchange(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
-                  const cue_touch* touches, int count, uint8_t* active, cue_contacts* known, double* impulses,
-                  cue_ball* end);
+// a ball takes part in one event at a time, the others wait for the next step. Pairs that only the blow brings together
+// are no contacts of MuJoCo's: they are added behind the `count` touches (contact -1), their impulses go into `end`, and
+// so does the slate's part. Returns the number of touches with them.
+int cue_exchange(const cue_layout* layout, const cue_laws* laws, const mjData* d, const int32_t* in_play,
+                 const cue_ball* balls, cue_touch* touches, int count, uint8_t* active, cue_contacts* known,
+                 double* impulses, cue_ball* end);
 
 // cluster.c
-int cue_grow_cluster(const cue_touch* touch, int count, int seed, uint8_t* member);
-void cue_cluster_impulse(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
-                         const cue_touch* touch, const uint8_t* member, int count, double* impulse);
+#define CUE_MAX_LINKS 128
+// Two balls of a cluster.
+typedef struct {
+  int a, b, met;      // met: they have touched
+  double normal[3];   // from a to b when they met
+  double squeeze;     // [m] negative: open again
+  double stiffness;   // [N/m^1.5]
+  double impulse[3];  // [N s] on b
+} cue_link;
+// Lets the blow of a pair that strikes run through the balls that touch or nearly do. Returns the number of links
+// through which it ran, with their impulses; 1 = the pair is alone.
+int cue_cluster(const cue_layout* layout, const cue_laws* laws, const int32_t* in_play, const cue_ball* balls,
+                const cue_touch* struck, cue_link* links, int capacity);
+// Adds a link's impulse to its balls' velocities and spins.
+void cue_link_pushes(const cue_layout* layout, const cue_link* link, cue_ball* balls);
 void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
                      int count, double* impulse);
 

@@ -32,36 +32,58 @@ static int fastest(const cue_touch* touches, const uint8_t* waiting, int count) 
   return seed;
 }
 
-static int is_busy(const uint8_t* used, const cue_touch* touch) {
-  return used[touch->a] || (touch->b >= 0 && used[touch->b]);
+static int is_used(const uint8_t* used, int a, int b) { return used[a] || (b >= 0 && used[b]); }
+
+static void use(uint8_t* used, int a, int b) {
+  used[a] = 1;
+  if (b >= 0) used[b] = 1;
 }
 
-void cue_exchange(const cue_layout* layout, const cue_laws* laws, const mjData* d, const cue_ball* balls,
-                  const cue_touch* touches, int count, uint8_t* active, cue_contacts* known, double* impulses,
-                  cue_ball* end) {
-  uint8_t member[CUE_MAX_TOUCHES], waiting[CUE_MAX_TOUCHES], used[CUE_MAX_BALLS] = {0};
+// Hands the impulses of a cluster to its contacts, or to the balls; returns the number of touches with those added.
+static int hand_out(const cue_layout* layout, const cue_link* links, int size, cue_touch* touches, int count, int all,
+                    uint8_t* active, double* impulses, cue_ball* end) {
+  for (int k = 0; k < size; k++) {
+    const cue_link* link = links + k;
+    int c = 0;
+    while (c < count && (touches[c].a != link->a || touches[c].b != link->b)) c++;
+    if (c == count) {
+      cue_link_pushes(layout, link, end);
+      if (all == CUE_MAX_TOUCHES) continue;  // pushed, though not named
+      c = all++;
+      touches[c] = (cue_touch){-1, link->a, link->b, 1, 0, 0};
+    }
+    active[c] = 1;
+    memcpy(impulses + 3 * c, link->impulse, sizeof link->impulse);
+  }
+  return all;
+}
+
+int cue_exchange(const cue_layout* layout, const cue_laws* laws, const mjData* d, const int32_t* in_play,
+                 const cue_ball* balls, cue_touch* touches, int count, uint8_t* active, cue_contacts* known,
+                 double* impulses, cue_ball* end) {
+  cue_link links[CUE_MAX_LINKS];
+  uint8_t waiting[CUE_MAX_TOUCHES], used[CUE_MAX_BALLS] = {0};
+  int all = count;
   memcpy(waiting, active, count);
   memset(active, 0, count);
   for (int seed; (seed = fastest(touches, waiting, count)) >= 0;) {
+    const cue_touch* struck = touches + seed;
     waiting[seed] = 0;
-    memset(member, 0, count);
-    member[seed] = 1;
-    const int elastic = cue_is_impact(known, touches + seed, d->time);
-    const int size = elastic && touches[seed].b >= 0 ? cue_grow_cluster(touches, count, seed, member) : 1;
-    int busy = 0;
-    for (int c = 0; c < count; c++) busy |= member[c] && is_busy(used, touches + c);
-    if (busy) continue;
+    if (is_used(used, struck->a, struck->b)) continue;
+    const int elastic = cue_is_impact(known, struck, d->time);
+    int size = 1;
+    if (elastic && struck->b >= 0) size = cue_cluster(layout, laws, in_play, balls, struck, links, CUE_MAX_LINKS);
     if (size > 1) {
-      cue_cluster_impulse(layout, laws, d, balls, touches, member, count, impulses);
+      int busy = 0;
+      for (int k = 0; k < size; k++) busy |= is_used(used, links[k].a, links[k].b);
+      if (busy) continue;
+      all = hand_out(layout, links, size, touches, count, all, active, impulses, end);
+      for (int k = 0; k < size; k++) use(used, links[k].a, links[k].b);
     } else {
-      cue_single_impulse(layout, laws, d, balls, touches + seed, elastic, impulses + 3 * seed, end);
-    }
-    for (int c = 0; c < count; c++) {
-      if (!member[c]) continue;
-      waiting[c] = 0;
-      active[c] = mju_norm3(impulses + 3 * c) > 0;
-      used[touches[c].a] = 1;
-      if (touches[c].b >= 0) used[touches[c].b] = 1;
+      cue_single_impulse(layout, laws, d, balls, struck, elastic, impulses + 3 * seed, end);
+      active[seed] = mju_norm3(impulses + 3 * seed) > 0;
+      use(used, struck->a, struck->b);
     }
   }
+  return all;
 }

@@ -1,4 +1,4 @@
-"""FAULTS B04: a blow through balls that touch beforehand."""
+"""FAULTS B04: a blow through balls that touch beforehand, or nearly do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cue_core.parameters import nominal_values
 from cue_core.table import TableModel
 from cue_sim.laws import Laws
 from cue_sim.reference import EventKind, simulate
-from cue_sim.reference.clusters import blow
+from cue_sim.reference.clusters import blow, squeeze
 from cue_sim.reference.impacts import Body, ball_on_ball
 
 TABLE = TableModel.load(Path(__file__).parents[3] / "config" / "tables" / "9ft.yaml")
@@ -59,7 +59,7 @@ def test_one_pair_is_the_two_body_law(e, cut_deg, spin, off):
     normal = np.array([math.cos(cut), math.sin(cut), 0.0])
     first, second = ball((1.3, 0), spin), ball()
     laws = replace(LAWS, ball_restitution=e)
-    (a, b), pushed = blow([first, second], [(0, 1, normal)], laws)
+    (a, b), pushed, _ = blow([first, second], [(0, 1, normal)], laws)
     push = ball_on_ball(first, second, normal, laws)
     assert pushed == [True]
     np.testing.assert_allclose(a.velocity, first.struck(R * normal, -push).velocity, atol=off)
@@ -83,6 +83,24 @@ def test_b04_a_longer_row_and_less_restitution():
     assert duller[-1] < 0.95 and sum(v * v for v in duller) < 0.95
 
 
+def test_b04_a_gap_leads_continuously_from_touching_to_one_after_the_other():
+    """Beyond 1.5 greatest squeezes the first contact is open before the second meets."""
+    unit = squeeze(ball((1, 0)), ball(), 1.0)
+    balls, contacts = [ball((1, 0)), ball(), ball()], [(0, 1, AHEAD), (1, 2, AHEAD)]
+    speeds = []
+    for gap in np.linspace(0, 1.6, 33) * unit:
+        through = blow(balls, contacts, IDEAL, [0.0, gap])
+        speeds.append([b.velocity[0] for b in through.bodies])
+        assert sum(speeds[-1]) == pytest.approx(1, abs=1e-9)
+        assert kinetic(through.bodies) == pytest.approx(0.5 * M, rel=3e-6)
+    assert through.reached == [True, False]
+    np.testing.assert_allclose(speeds[0], [-0.071, 0.076, 0.995], atol=0.001)
+    np.testing.assert_allclose(speeds[-2], speeds[-3], atol=0.002)
+    reached = np.array(speeds[:29])
+    np.testing.assert_allclose(reached[-1], [0, 0, 1], atol=0.002)
+    assert np.abs(np.diff(reached, axis=0)).max() < 0.02
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_momentum_stays_and_energy_falls_in_any_cluster(seed):
     rng = np.random.default_rng(seed)
@@ -91,7 +109,7 @@ def test_momentum_stays_and_energy_falls_in_any_cluster(seed):
     contacts = [(i, j, np.array([*(places[j] - places[i]) / 2, 0.0])) for i, j in pairs]
     balls = [ball(rng.normal(0, 0.01, 2), rng.normal(0, 30, 3), rng.uniform(0.15, 0.18)) for _ in places]
     balls[4] = ball((1.0, -1.2), rng.normal(0, 30, 3))
-    after, _ = blow(balls, contacts, LAWS)
+    after, *_ = blow(balls, contacts, LAWS)
     momentum = [sum(b.mass * b.velocity for b in group) for group in (balls, after)]
     np.testing.assert_allclose(momentum[1], momentum[0], atol=1e-12)
     assert kinetic(after) < kinetic(balls)

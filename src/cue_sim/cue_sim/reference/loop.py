@@ -267,13 +267,20 @@ class Run:
         return self._collide(event)
 
     def _collide(self, event: Next) -> list[int]:
-        group = self._touching(event)
+        group = self._in_reach(event)
         balls = sorted({ball for pair in group for ball in pair})
         places = [self.balls[k].piece.at(self.now).place for k in balls]
         bodies = [self.balls[k].body(self.now) for k in balls]
         contacts = [(balls.index(a), balls.index(b), self._normal(a, b)) for a, b in group]
-        if len(group) == 1:
-            (a, b, normal), happened = contacts[0], group
+        through = None
+        if len(group) > 1:
+            gaps = [0.0, *(max(self._gap(a, b), 0.0) for a, b in group[1:])]
+            through = clusters.blow(bodies, contacts, self.laws, gaps)
+        if through is not None and any(through.reached[1:]):
+            bodies = through.bodies
+            happened = [pair for pair, push in zip(group, through.pushed, strict=True) if push]
+        else:
+            (a, b, normal), happened = contacts[0], group[:1]
             first, second = bodies[a], bodies[b]
             if self._hops(event):
                 happened = []
@@ -281,10 +288,7 @@ class Run:
                 pair = first.struck(first.radius * normal, -impulse), second.struck(-second.radius * normal, impulse)
             else:
                 pair = self.pair_law(first, second, normal, self.laws)
-            bodies = [pair[a], pair[b]]
-        else:
-            bodies, pushed = clusters.blow(bodies, contacts, self.laws)
-            happened = [pair for pair, push in zip(group, pushed, strict=True) if push]
+            bodies[a], bodies[b] = pair
         for a, b in happened:
             self._record(EventKind.BALL_BALL, a, self.ids[b])
         for k, place, body in zip(balls, places, bodies, strict=True):
@@ -299,28 +303,30 @@ class Run:
         self._last_met[pair] = self.now
         return self.now - before < _JUST_BEFORE and self._approach(event) < SLOW
 
-    def _touching(self, event: Next) -> list[tuple[int, int]]:
-        """The pairs through which the blow of one ball on another runs: theirs, and all that hang together with it."""
+    def _in_reach(self, event: Next) -> list[tuple[int, int]]:
+        """The pairs through which the blow of one ball on another may run: theirs, and all that hang together with it.
+
+        What hangs together touches, or has a gap that the blow may close while its first contact lasts.
+        """
         i, j = event.ball, event.other
-        if self._approach(event) < SLOW:
+        speed = self._approach(event)
+        if speed < SLOW:
             return [(i, j)]
+        reach = clusters.neighbourhood(self.balls[i].body(self.now), self.balls[j].body(self.now), speed)
         group, reached = [(i, j)], {i, j}
         while True:
             more = [
                 pair
                 for pair in self.pairs
-                if pair not in group and not reached.isdisjoint(pair) and self._in_contact(*pair)
+                if pair not in group and not reached.isdisjoint(pair) and self._is_within(*pair, reach)
             ]
             if not more:
                 return group
             group += more
             reached.update(ball for pair in more for ball in pair)
 
-    def _in_contact(self, i: int, j: int) -> bool:
-        """Tell whether two balls touch; those that are parting, after another blow at this very time, do not."""
-        if not (self.balls[i].playing and self.balls[j].playing) or self._gap(i, j) >= FROZEN:
-            return False
-        return self._approach(Next(self.now, EventKind.BALL_BALL, i, j)) > -SLOW
+    def _is_within(self, i: int, j: int, reach: float) -> bool:
+        return self.balls[i].playing and self.balls[j].playing and self._gap(i, j) <= reach
 
     def _gap(self, i: int, j: int) -> float:
         first, second = self.balls[i], self.balls[j]
