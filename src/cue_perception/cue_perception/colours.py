@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import cv2
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from cue_core.balls import ball_colour
 
@@ -49,3 +52,76 @@ def class_costs(lab: np.ndarray, white_share: np.ndarray, ids: tuple[int, ...]) 
         ~stripes & (np.array(ids) > 0), np.clip(striped, 0, 1), 0
     )
     return costs
+
+
+# sRGB 0..1 of a usual snooker set; fifteen red ones, one of each other colour.
+_SNOOKER: dict[str, tuple[float, float, float]] = {
+    "white": (0.95, 0.92, 0.84),
+    "red": (0.78, 0.08, 0.14),
+    "yellow": (0.95, 0.78, 0.10),
+    "green": (0.02, 0.36, 0.20),
+    "brown": (0.45, 0.20, 0.12),
+    "blue": (0.08, 0.22, 0.62),
+    "pink": (0.95, 0.52, 0.60),
+    "black": (0.05, 0.05, 0.05),
+}
+_TELLS_APART = 7.0  # Lab units: of two colours so much farther off, the nearer one is e times as likely
+
+
+@dataclass(frozen=True)
+class BallClass:
+    """What a ball looks like.
+
+    Attributes:
+        set_name: "pool" or "snooker", whichever explains all the balls better.
+        name: colour, "striped" before it where there is a stripe.
+        number: of a pool ball, 0 = cue ball; None in a snooker set.
+        confidence: that colour and stripe are right among those of the set, 0..1.
+    """
+
+    set_name: str
+    name: str
+    number: int | None
+    confidence: float
+
+
+def classify(lab: np.ndarray, white_share: np.ndarray) -> list[BallClass]:
+    """Return the classes of all balls of one image (n, 3): no two share a number, only reds of snooker repeat.
+
+    Args:
+        lab: CIE Lab of the balls' paint.
+        white_share: (n,) share of white pixels.
+    """
+    if not len(lab):
+        return []
+    pool = class_costs(lab, white_share, tuple(range(16)))
+    names = list(_SNOOKER)
+    nominal = np.array([to_lab(255 * np.array(rgb)[::-1])[0] for rgb in _SNOOKER.values()])
+    reds = np.argmin(difference(lab[:, None], nominal[None]), axis=1) == names.index("red")
+    if reds.sum() >= 3:  # the reds of one set look alike: the light shows in them
+        nominal[names.index("red")] = np.median(lab[reds], axis=0)
+    snooker = difference(lab[:, None], nominal[None]) + 12 * np.clip((white_share[:, None] - 0.25) / 0.2, 0, 1) * (
+        nominal[None, :, 0] < 70
+    )
+    copies = [k for k, name in enumerate(names) for _ in range(15 if name == "red" else 1)]
+    totals, picks = [], []
+    for costs in (pool, snooker[:, copies]):
+        if costs.shape[0] > costs.shape[1]:  # more than a set has: something is no ball, or two sets lie there
+            costs = np.concatenate([costs, costs], axis=1)
+        row, column = linear_sum_assignment(np.minimum(costs, 60.0))
+        order = np.argsort(row)
+        totals.append(float(np.minimum(costs, 60.0)[row, column].mean()))
+        picks.append(column[order])
+    found = []
+    if totals[0] <= totals[1]:
+        for k, pick in enumerate(picks[0]):
+            number = int(pick) % 16
+            likely = np.exp(-(pool[k] - pool[k].min()) / _TELLS_APART)
+            name = ("striped " if number > 8 else "") + ball_colour(number)[0]
+            found.append(BallClass("pool", name, number, float(likely[number] / likely.sum())))
+        return found
+    for k, pick in enumerate(picks[1]):
+        kind = copies[int(pick) % len(copies)]
+        likely = np.exp(-(snooker[k] - snooker[k].min()) / _TELLS_APART)
+        found.append(BallClass("snooker", names[kind], None, float(likely[kind] / likely.sum())))
+    return found

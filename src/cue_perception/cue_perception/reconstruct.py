@@ -84,7 +84,7 @@ def reconstruct(image: np.ndarray, lens: Intrinsics, table: TableModel, half_tur
         except TableNotFoundError as error:
             problems.append(str(error))
             continue
-        turned = _facing(result.camera) < 0
+        turned = facing(result.camera) < 0
         camera = result.camera.half_turned() if turned != half_turn else result.camera
         return Reconstruction(camera, _pose_covariance(camera, result.covariance), *_rest(result))
     raise TableNotFoundError("; ".join(dict.fromkeys(problems)))
@@ -116,7 +116,7 @@ def _rest(result: Reconstruction) -> tuple[float, int, np.ndarray]:
     return result.rms, result.edges, result.cloth
 
 
-def _facing(camera: Camera) -> float:
+def facing(camera: Camera) -> float:
     """Return which half turn this frame is: positive where y points up in the image, or x where y is level."""
     up = -camera.rotation[1]  # of the image, in the table frame
     return float(up[1]) if abs(up[1]) > 0.05 * abs(up[0]) else float(up[0])
