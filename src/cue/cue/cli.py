@@ -69,6 +69,18 @@ def _bench(options: argparse.Namespace) -> int:
     return bench(options)
 
 
+def _track(options: argparse.Namespace) -> int:
+    from cue.track_command import track
+
+    return track(options)
+
+
+def _calibrate_camera(options: argparse.Namespace) -> int:
+    from cue.calibrate_camera_command import calibrate_camera
+
+    return calibrate_camera(options)
+
+
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
@@ -120,6 +132,38 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--workers", type=_count, default=0, metavar="N", help="processes (default: one per core)")
     bench.add_argument("--real-shots", default="", metavar="FILE", help="recorded shots to score on")
     bench.add_argument("--install-pooltool", action="store_true", help="first install the engine to compare with")
+
+    track = add(
+        "track", _track, "find table and balls in a picture, or follow them through a video or folder of images"
+    )
+    track.add_argument("source", metavar="IMAGE|VIDEO|FOLDER", help="one picture, a video file, or a folder of images")
+    track.add_argument("--table", default="", help="name in config/tables, or a path; a video needs it")
+    track.add_argument("--camera", default="", metavar="FILE", help="calibration (camera_info YAML); else estimated")
+    track.add_argument("--out", default="", metavar="DIR", help="folder for what is written")
+    track.add_argument(
+        "--json", nargs="?", const="-", default="", metavar="FILE", help="write the result as JSON, here if no FILE"
+    )
+    track.add_argument("--fps", type=float, default=0.0, help="of a folder, or of a video that tells a wrong one")
+    track.add_argument("--half-turn", action="store_true", help="turn the table frame by 180 degrees")
+    track.add_argument("--no-video", action="store_true", help="write no annotated video")
+    track.add_argument("--picture", default="", metavar="FILE", help="of one image: write it with what was found")
+    track.add_argument("--ball-diameter", type=float, metavar="M", help="of one image: known size of the balls")
+    track.add_argument("--marker-side", type=float, metavar="M", help="of one image: side of markers on the frame")
+    track.add_argument("--marker-family", default="", metavar="NAME", help="of these markers (default: any)")
+
+    lens = add("calibrate-camera", _calibrate_camera, "measure a camera's lens with a printed board")
+    lens.add_argument("--source", default="", metavar="0|VIDEO|FOLDER", help="camera, video file, or folder of images")
+    lens.add_argument("--board", default="charuco", choices=("charuco", "chessboard"), help="(default: %(default)s)")
+    lens.add_argument("--squares", default="", metavar="COLUMNSxROWS", help="squares of the board (default: 11x8)")
+    lens.add_argument(
+        "--square", type=float, default=24.0, metavar="MM", help="side of a square (default: %(default)s)"
+    )
+    lens.add_argument("--print-board", default="", metavar="FILE", help="write the board as PDF or PNG, to scale")
+    lens.add_argument("--paper", default="a4", help="a4, a3, letter or WIDTHxHEIGHT in mm (default: %(default)s)")
+    lens.add_argument("--out", default="", metavar="FILE", help="calibration to write (camera_info YAML)")
+    lens.add_argument("--name", default="camera", help="of the camera, in the file (default: %(default)s)")
+    lens.add_argument("--views", type=_count, default=40, help="pictures to collect at most (default: %(default)s)")
+    lens.add_argument("--rational", action="store_true", help="model for lenses wider than 100 degrees")
 
     calibrate = add("calibrate", _calibrate, "start a session in a running graph")
     calibrate.add_argument("--instruction", default="Calibrate the twin of this table.", help="one sentence")
