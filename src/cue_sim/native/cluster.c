@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cue_kernel.h"
+#include "motion.h"
 
 // Phenolic resin: Young's modulus [Pa] and Poisson's ratio (Crown, on collisions of phenolic resin spheres, after
 // Landau and Lifshitz, Theory of Elasticity, sec. 9). Only which gaps count as nearly touching depends on them.
@@ -23,52 +24,6 @@
 // What is struck is let close its last gap, for so long at most [s]; what then touches but for rounding [m] touches.
 #define LAST_MOMENT 1e-6
 #define ROUNDING 1e-10
-
-typedef struct {
-  double x, y, vx, vy, w[3];
-} motion;
-
-static void cross(double* out, const double* a, const double* b) {
-  out[0] = a[1] * b[2] - a[2] * b[1];
-  out[1] = a[2] * b[0] - a[0] * b[2];
-  out[2] = a[0] * b[1] - a[1] * b[0];
-}
-
-static double dot(const double* a, const double* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
-static void load(const cue_ball* balls, int n, motion* out) {
-  for (int i = 0; i < n; i++) {
-    const cue_ball* b = balls + i;
-    out[i] = (motion){b->x, b->y, b->vx, b->vy, {b->wx, b->wy, b->wz}};
-  }
-}
-
-static void push(const cue_layout* layout, motion* state, int ball, double sign, const double* arm, const double* p) {
-  const double m = layout->mass[ball], R = layout->radius[ball], turn = sign / (.4 * m * R * R);
-  double t[3];
-  cross(t, arm, p);
-  state[ball].vx += sign * p[0] / m;
-  state[ball].vy += sign * p[1] / m;
-  for (int k = 0; k < 3; k++) state[ball].w[k] += turn * t[k];
-}
-
-// Velocity of the second body over the first at a contact, normal n from first to second.
-static void relative(const cue_layout* layout, const motion* state, int first, int second, const double* n,
-                     double* out) {
-  const double* wf = state[first].w;
-  double arm[3], t[3];
-  for (int k = 0; k < 3; k++) arm[k] = layout->radius[first] * n[k];
-  cross(t, wf, arm);
-  out[0] = -state[first].vx - t[0];
-  out[1] = -state[first].vy - t[1];
-  out[2] = -t[2];
-  if (second < 0) return;
-  for (int k = 0; k < 3; k++) arm[k] = -layout->radius[second] * n[k];
-  cross(t, state[second].w, arm);
-  out[0] += state[second].vx + t[0];
-  out[1] += state[second].vy + t[1];
-  out[2] += t[2];
-}
 
 static double kinetic(const cue_layout* layout, const motion* state) {
   double sum = 0;
@@ -187,7 +142,7 @@ static double harmless_share(const cue_layout* layout, const motion* before, con
 
 int cue_cluster(const cue_layout* layout, const cue_laws* laws, const int32_t* in_play, const cue_ball* balls,
                 const cue_touch* struck, cue_link* links, int capacity) {
-  motion state[CUE_MAX_BALLS], initial[CUE_MAX_BALLS], next[CUE_MAX_BALLS];
+  motion state[CUE_MAX_BALLS] = {0}, initial[CUE_MAX_BALLS], next[CUE_MAX_BALLS];
   const int n = layout->balls;
   load(balls, n, state);
   drift(state, n, mju_clip(gap_of(layout, state, struck->a, struck->b) / struck->approach, -LAST_MOMENT, LAST_MOMENT));
@@ -225,37 +180,5 @@ void cue_link_pushes(const cue_layout* layout, const cue_link* link, cue_ball* b
     balls[i].wx -= turn[0] / (.4 * m * R);
     balls[i].wy -= turn[1] / (.4 * m * R);
     balls[i].wz -= turn[2] / (.4 * m * R);
-  }
-}
-
-// Contact without rebound or friction: balls that lean on others or on a cushion, and the end of an exchange that finds
-// none. Afterwards no contact approaches any more. Gauss-Seidel sweeps of two-body impulses; each takes energy away.
-void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
-                     int count, double* impulse) {
-  motion state[CUE_MAX_BALLS];
-  double total[CUE_MAX_TOUCHES] = {0};
-  load(balls, layout->balls, state);
-  memset(impulse, 0, 3 * count * sizeof(double));
-  for (int sweep = 0; sweep < 400; sweep++) {
-    double worst = 0;
-    for (int c = 0; c < count; c++) {
-      if (touch[c].approach <= -CUE_SLOW_APPROACH) continue;  // it opens: by the step's end it is far
-      const mjtNum* frame = d->contact[touch[c].contact].frame;
-      const double sign = touch[c].a_first ? 1 : -1, level2 = frame[0] * frame[0] + frame[1] * frame[1];
-      double n[3] = {sign * frame[0], sign * frame[1], sign * frame[2]}, v[3], p[3], arm[3];
-      relative(layout, state, touch[c].a, touch[c].b, n, v);
-      double mobility = level2 / layout->mass[touch[c].a];
-      if (touch[c].b >= 0) mobility += level2 / layout->mass[touch[c].b];
-      const double before = total[c];
-      total[c] = fmax(0, before - dot(v, n) / mobility);
-      const double step = total[c] - before;
-      worst = fmax(worst, fabs(step) * mobility);
-      for (int k = 0; k < 3; k++) p[k] = step * n[k];
-      for (int k = 0; k < 3; k++) impulse[3 * c + k] += sign * p[k];
-      memset(arm, 0, sizeof arm);  // through the centres
-      push(layout, state, touch[c].a, -1, arm, p);
-      if (touch[c].b >= 0) push(layout, state, touch[c].b, 1, arm, p);
-    }
-    if (worst < 1e-9) break;
   }
 }

@@ -141,6 +141,8 @@ int cue_cluster(const cue_layout* layout, const cue_laws* laws, const int32_t* i
                 const cue_touch* struck, cue_link* links, int capacity);
 // Adds a link's impulse to its balls' velocities and spins.
 void cue_link_pushes(const cue_layout* layout, const cue_link* link, cue_ball* balls);
+
+// press.c
 void cue_press_impulse(const cue_layout* layout, const mjData* d, const cue_ball* balls, const cue_touch* touch,
                      int count, double* impulse);
 

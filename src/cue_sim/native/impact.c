@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cue_kernel.h"
+#include "motion.h"
 
 // Collects the contacts between balls, and between balls and noses, that are in the constraint.
 int cue_find_touches(const cue_layout* layout, const mjData* d, const int32_t* in_play, cue_touch* out, int capacity) {
@@ -48,14 +49,6 @@ void cue_choose_touches(const cue_touch* touch, int count, uint8_t* active) {
       active[i] = touch[j].approach < touch[i].approach || (touch[j].approach == touch[i].approach && j > i);
     }
   }
-}
-
-static double dot(const double* a, const double* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-
-static void cross(double* out, const double* a, const double* b) {
-  out[0] = a[1] * b[2] - a[2] * b[1];
-  out[1] = a[2] * b[0] - a[0] * b[2];
-  out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
 // Velocity and spin of a ball in the local axes x, y (level unit vectors) and z.
