@@ -134,6 +134,20 @@ def hides(capsules: np.ndarray, eye: np.ndarray, points: np.ndarray, margin: flo
     return np.asarray(near.any(axis=1))
 
 
+def before_table(capsules: np.ndarray, eye: np.ndarray, table: TableModel) -> np.ndarray:
+    """Return those of capsules (k, 7) whose shadow, cast by the eye (3,), may fall on the table; most are beside it."""
+    ends = capsules[:, :6].reshape(-1, 2, 3)
+    scale = eye[2] / np.maximum(eye[2] - ends[..., 2], 1e-3)
+    shadow = eye[:2] + (ends[..., :2] - eye[:2]) * scale[..., None]
+    # A sphere's shadow is stretched where it is seen obliquely.
+    slant = np.linalg.norm(ends - eye, axis=-1) / np.maximum(eye[2] - ends[..., 2], 1e-3)
+    reach = 1.5 * (capsules[:, 6] + _MARGIN) * (scale * slant).max(axis=1)
+    half = np.array([table.length / 2, table.width / 2]) + table.rail_width
+    near = np.all((shadow.min(axis=1) < half + reach[:, None]) & (shadow.max(axis=1) > -half - reach[:, None]), axis=1)
+    high = np.any(ends[..., 2] > eye[2] - capsules[:, 6:7] - 0.05, axis=1)
+    return np.asarray(capsules[near | high])
+
+
 @dataclass(frozen=True)
 class ArmView:
     """The arm as one camera sees it at one moment.

@@ -33,6 +33,10 @@ _SECTORS = 2  # per cushion
 _RELEARN = 6  # visits in a row at which a place looks otherwise while the others agree
 
 
+_UNITS = np.array([1.0, 1.0, 1e-2])  # px, px, 1/100 rad: numbers of like size
+_SLIGHT = 1e-3 * np.eye(3)
+
+
 @dataclass(frozen=True)
 class Motion:
     """How the picture of the table has moved since it was learnt.
@@ -90,6 +94,8 @@ class EdgeWatch:
         self._templates = core - core.mean(axis=1, keepdims=True)
         self._norms = np.sqrt(np.sum(self._templates**2, axis=(1, 2)))
         self._usable = inside & (self._norms > 40.0)
+        arm = self._pixels[self._usable] - self._middle
+        self._across = np.column_stack([-arm[:, 1], arm[:, 0]])
         self._steepness = _steepness(core)
         self._ratio = np.full(len(self._points), np.nan)
         self._unlike = np.zeros(len(self._points), int)
@@ -128,12 +134,12 @@ class EdgeWatch:
             self.suspect = False
             return
         offset, like, core = self._match(image, chosen, _NEAR)
-        if np.mean(like > _LIKE) < 0.6:
+        if np.count_nonzero(like > _LIKE) < 0.6 * len(like):
             offset, like, core = self._match(image, chosen, self._far)
         good = like > _LIKE
-        self.seen_now = float(np.mean(good))
+        self.seen_now = np.count_nonzero(good) / len(good)
         self.seen += 0.2 * (self.seen_now - self.seen)
-        motion = self._common(chosen[good], offset[good]) if good.sum() >= 6 else None
+        motion = self._common(chosen[good], offset[good]) if np.count_nonzero(good) >= 6 else None
         if motion is None:
             self.suspect = False
             return
@@ -211,8 +217,12 @@ class EdgeWatch:
         windows = np.lib.stride_tricks.sliding_window_view(profile, 2 * _CORE + 1, axis=1)  # (n, shifts, 3, core)
         template = self._templates[chosen].transpose(0, 2, 1)
         product = np.einsum("nsck,nck->ns", windows, template)
-        power = np.sum(windows * windows, axis=(2, 3), dtype=float)
-        power -= np.sum(windows.sum(axis=3, dtype=float) ** 2, axis=2) / (2 * _CORE + 1)
+        # Sums over each window by differences of running sums; float64 holds them exactly enough.
+        running = np.zeros((len(chosen), profile.shape[1] + 1, 4))
+        np.cumsum(profile, axis=1, out=running[:, 1:, :3])
+        np.cumsum((profile * profile).sum(axis=2), axis=1, out=running[:, 1:, 3])
+        sums = running[:, 2 * _CORE + 1 :] - running[:, : -2 * _CORE - 1]
+        power = sums[..., 3] - (sums[..., :3] ** 2).sum(axis=2) / (2 * _CORE + 1)
         score = product / np.maximum(np.sqrt(np.maximum(power, 1.0)) * self._norms[chosen, None], 1e-6)
         row, k = np.arange(len(chosen)), np.argmax(score, axis=1)
         inner = np.clip(k, 1, score.shape[1] - 2)
@@ -230,28 +240,25 @@ class EdgeWatch:
 
     def _common(self, chosen: np.ndarray, offset: np.ndarray) -> np.ndarray | None:
         """Return shift and turn (3,) that most places agree on, None = there is none."""
-        design = self._design(chosen) * [1, 1, 1e-2]
+        design = self._design(chosen) * _UNITS
         weight = np.ones(len(chosen))
         motion = np.zeros(3)
         for _ in range(12):  # least absolute residuals, regularised: a few places say little of the turn
-            square = (design * weight[:, None]).T @ design + 1e-3 * np.eye(3)
+            square = (design * weight[:, None]).T @ design + _SLIGHT
             before, motion = motion, np.linalg.solve(square, design.T @ (weight * offset))
             if np.abs(motion - before).max() < 0.02:
                 break
             weight = 1 / np.maximum(np.abs(offset - design @ motion), 0.1)
         agree = np.abs(offset - design @ motion) < _AGREE
-        if agree.sum() < 6 or agree.mean() < 0.5:
+        if 2 * np.count_nonzero(agree) < max(len(agree), 12):
             return None
-        square = design[agree].T @ design[agree] + 1e-3 * np.eye(3)
-        if np.linalg.cond(square) > 1e5:
-            return None
+        square = design[agree].T @ design[agree] + _SLIGHT
         motion = np.linalg.solve(square, design[agree].T @ offset[agree])
-        return np.asarray(motion * [1, 1, 1e-2])
+        return np.asarray(motion * _UNITS)
 
     def _size(self, motion: np.ndarray) -> float:
-        arm = self._pixels[self._usable] - self._middle
-        moved = motion[:2] + motion[2] * np.column_stack([-arm[:, 1], arm[:, 0]])
-        return float(np.linalg.norm(moved, axis=1).max(initial=0.0))
+        moved = motion[:2] + motion[2] * self._across
+        return float(np.sqrt((moved * moved).sum(axis=1).max(initial=0.0)))
 
     def _motion(self, motion: np.ndarray) -> Motion:
         return Motion(motion[:2].copy(), float(motion[2]), self._size(motion))
@@ -271,8 +278,8 @@ class EdgeWatch:
 
 def _steepness(core: np.ndarray) -> np.ndarray:
     """Return the steepest change (n,) in profiles (n, k, 3) [grey levels per px]."""
-    slope = np.linalg.norm(np.diff(core, axis=1), axis=2)
-    return np.asarray(slope.max(axis=1)) if len(core) else np.zeros(0)
+    slope = core[:, 1:] - core[:, :-1]
+    return np.sqrt((slope * slope).sum(axis=2).max(axis=1)) if len(core) else np.zeros(0)
 
 
 def _spread(order: np.ndarray) -> np.ndarray:

@@ -101,18 +101,22 @@ class SelfCheck:
             self.edges.look(image, hidden, self.light.gain)
         if self._looks % 2:
             self.light.look(image, hidden, self.edges.seen_now > 0.5)
-        if self._looks % 16 == 0:
-            self._dirty = bool(self.edges.blurred_at)
         if self._time is None or not 0 < time - self._time < _GAP:
             self._since = {}
         self._time = time
+        if self._looks % 16 == 0:
+            self._dirty = bool(self.edges.blurred_at)
+        if self._looks % 4 == 0:
+            self._judge(self.edges, self.light, time)
+
+    def _judge(self, edges: EdgeWatch, light: LightWatch, time: float) -> None:
         states = {
-            VIEW_BLOCKED: self.edges.seen < _BLOCKED,
-            BLURRED: self.edges.blurred,
+            VIEW_BLOCKED: edges.seen < _BLOCKED,
+            BLURRED: edges.blurred,
             LENS_DIRTY: self._dirty,
-            OVEREXPOSED: self.light.overexposed,
-            DARK: self.light.dark,
-            CAMERA_SHAKES: self.edges.shake > _SHAKES,
+            OVEREXPOSED: light.overexposed,
+            DARK: light.dark,
+            CAMERA_SHAKES: edges.shake > _SHAKES,
         }
         for flag, there in states.items():
             if there:

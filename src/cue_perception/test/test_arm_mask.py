@@ -11,7 +11,7 @@ import yaml
 
 from cue_core.balls import Visibility
 from cue_core.errors import CueError, FileFormatError
-from cue_perception.arm_mask import ArmShape, ArmView, JointHistory, hides
+from cue_perception.arm_mask import ArmShape, ArmView, JointHistory, before_table, hides
 from cue_perception.pipeline import Pipeline, TrackerConfig
 from cue_perception.testing import SMALL, Scene, lens_640, look_at
 
@@ -67,6 +67,22 @@ def test_outline_in_the_picture_agrees_with_what_is_hidden(arm):
     above = view.capsules[:, [2, 5]].min(axis=1) - view.capsules[:, 6] > 0
     assert above[3:].all(), "the pose keeps the arm over the bed"
     assert np.mean(hidden != drawn) < 0.01
+
+
+def test_capsules_beside_the_table_are_left_out_and_change_nothing(arm):
+    rng = np.random.default_rng(8)
+    grid = np.array([[x, y, 0.0] for x in np.linspace(-0.53, 0.53, 30) for y in np.linspace(-0.265, 0.265, 15)])
+    left = []
+    for place in ((0.0, -0.15, 1.15), (0.9, -1.2, 1.0), (-0.2, 0.1, 2.5)):
+        eye = np.array(place)
+        for _ in range(10):
+            capsules = arm.placed(rng.uniform(-2.0, 2.0, 6))
+            few = before_table(capsules, eye, SMALL)
+            left.append(len(few))
+            assert np.array_equal(hides(few, eye, grid), hides(capsules, eye, grid))
+    assert min(left) < 6
+    home = np.array(yaml.safe_load(ROBOT.read_text())["home"])
+    assert len(before_table(arm.placed(home), np.array([0.0, -0.15, 1.15]), SMALL)) < 6
 
 
 def test_joint_states_are_looked_up_by_the_images_time():
