@@ -13,7 +13,7 @@ from cue_core.errors import CueError, UnknownNameError
 from cue_core.settings import check_settings, setting
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
-from cue_perception.arm_mask import ArmShape, ArmView
+from cue_perception.arm_mask import ArmShape, ArmView, before_table
 from cue_perception.camera import Intrinsics
 from cue_perception.clock_offset import ClockOffset
 from cue_perception.detector import Detection, Detector
@@ -179,7 +179,10 @@ class Pipeline:
     def _see_arm(self, joints: np.ndarray | None) -> None:
         self.arm_view = None
         if self.arm is not None and joints is not None and self.reconstruction is not None:
-            self.arm_view = ArmView(self.arm.placed(joints), self.reconstruction.camera, self.table.ball_radius)
+            camera = self.reconstruction.camera
+            capsules = before_table(self.arm.placed(joints), camera.position, self.table)
+            if len(capsules):
+                self.arm_view = ArmView(capsules, camera, self.table.ball_radius)
 
     def _uncovered(self, found: list[Detection]) -> tuple[Detection, ...]:
         """Return the detections without what is part of the arm."""
