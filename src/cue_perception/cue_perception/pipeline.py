@@ -18,6 +18,7 @@ from cue_perception.camera import Intrinsics
 from cue_perception.clock_offset import ClockOffset
 from cue_perception.detector import Detection, Detector
 from cue_perception.errors import TableNotFoundError
+from cue_perception.fiducials import MarkerLayout, orient
 from cue_perception.health import CAMERA_MOVED, SelfCheck
 from cue_perception.noses import nose_edges
 from cue_perception.reconstruct import Reconstruction, reconstruct, reconstruct_any_lens
@@ -45,6 +46,7 @@ class TrackerConfig:
     ball_ids: list[int] = setting(list(range(16)), "ids of the balls that may lie on the table")  # noqa: RUF009
     half_turn: bool = setting(False, "turn the table frame by 180 degrees: y then points down in the image")
     calibration_images: int = setting(6, "images averaged before the table is reconstructed", "1", 1, 100)
+    markers: str = setting("", "path of a marker layout (YAML) that tells the table's ends apart; empty = none")
     transport: str = setting("raw", "of the images: raw, or compressed for camera/image_raw/compressed")
     trail: float = setting(3.0, "length of the trails in the markers", "s", 0.0, 60.0)
 
@@ -123,6 +125,7 @@ class Pipeline:
         self.arm_view: ArmView | None = None
         self._lost: Reconstruction | None = None
         self._wait = 0
+        self._markers = MarkerLayout.load(config.markers) if config.markers else None
         self._detector: Detector | None = None
         self._sum: np.ndarray | None = None
         self._summed = 0
@@ -290,9 +293,12 @@ class Pipeline:
         try:
             mean = np.clip(mean, 0, 255)
             if lens is None:
-                self.reconstruction = reconstruct_any_lens(mean, self.table, self.config.half_turn)
+                found = reconstruct_any_lens(mean, self.table, self.config.half_turn)
             else:
-                self.reconstruction = reconstruct(mean, lens, self.table, self.config.half_turn)
+                found = reconstruct(mean, lens, self.table, self.config.half_turn)
+            if self._markers is not None:
+                found = orient(found, (mean + 0.5).astype(np.uint8), self.table, self._markers)
+            self.reconstruction = found
         except TableNotFoundError as error:
             self.problem = str(error) if self._lost is None else f"{self.check.lost_because}; not found again: {error}"
             self._wait = _TRY_AGAIN
