@@ -225,7 +225,7 @@ class TrackerNode(Node):
             self._health.ok()
         flags = check.flags | ({"slow"} if slow else set())
         for issue in check.issues:
-            if issue.flag not in self._flags:
+            if issue.flag not in self._flags and not issue.grave:  # that one is said as the problem
                 self.get_logger().warning(issue.text)
         if slow and "slow" not in self._flags:
             self.get_logger().warning(slow)
@@ -269,7 +269,7 @@ class TrackerNode(Node):
         """Say a problem once, and keep it in the diagnostics."""
         if averaging and problem == "averaging the first images":
             return
-        self._health.warn(problem)
+        (self._health.error if self._pipeline.check.lost_because else self._health.warn)(problem)
         if problem != self._said:
             self._said = problem
             self.get_logger().warning(problem)

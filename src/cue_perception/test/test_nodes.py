@@ -50,6 +50,7 @@ class _Client:
     """A camera and an arm that speak, and ears for everything the tracker says."""
 
     def __init__(self) -> None:
+        from diagnostic_msgs.msg import DiagnosticArray
         from rclpy.executors import SingleThreadedExecutor
         from sensor_msgs.msg import CameraInfo, CompressedImage, Image
         from tf2_msgs.msg import TFMessage
@@ -70,6 +71,7 @@ class _Client:
             ("tf_static", TFMessage, LATCHED),
             ("camera/image_raw", Image, IMAGES_LOCKSTEP),
             ("camera/image_raw/compressed", CompressedImage, IMAGES_LOCKSTEP),
+            ("/diagnostics", DiagnosticArray, 10),
         ):
             self.heard[topic] = []
             self.node.create_subscription(kind, topic, self.heard[topic].append, qos)
@@ -105,6 +107,8 @@ class _Table:
         self.balls = {0: np.array([-0.3, 0.0]), 1: np.array([0.2, 0.1]), 3: np.array([0.1, -0.15])}
         self.rng = np.random.default_rng(1)
         self.frame = 0
+        self.alter = lambda picture: picture
+        self.before = lambda stamp: None
 
     def publish(self, frame: int) -> None:
         from std_msgs.msg import Header
@@ -117,7 +121,9 @@ class _Table:
         info = lens_to_msg(lens, lens.width, lens.height)
         info.header = header
         self.client.infos.publish(info)
-        self.client.images.publish(array_to_image(self.scene.render(self.balls, self.rng), "bgr8", header))
+        self.before(frame * FRAME)
+        picture = self.alter(self.scene.render(self.balls, self.rng))
+        self.client.images.publish(array_to_image(picture, "bgr8", header))
 
     def answers(self, frame: int) -> list[Any]:
         from cue_core.ros.conversions import stamp_to_nanoseconds
@@ -204,6 +210,61 @@ def test_tracker_process_acknowledges_records_and_survives_kills(client, tmp_pat
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert "Traceback" not in (tmp_path / "tracker.log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_moved_camera_is_told_on_diagnostics_and_calibrated_anew(client, tmp_path):
+    # V10 through the process, with an arm that tells its joints.
+    from diagnostic_msgs.msg import DiagnosticStatus
+    from sensor_msgs.msg import JointState
+
+    from cue_core.ros.qos import STATES_LATCHED
+
+    preset, robot = tmp_path / "table.yaml", Path(__file__).resolve().parents[3] / "config" / "robots" / "ur5e.yaml"
+    preset.write_text(yaml.safe_dump(SMALL.to_dict()))
+    arm = yaml.safe_load(robot.read_text())
+    joints = client.node.create_publisher(JointState, "joint_states", STATES_LATCHED)
+    table = _Table(client)
+
+    def tell_joints(until: int) -> None:
+        for stamp in range(until - 40_000_000, until + 1, 8_000_000):
+            message = JointState(name=[link["joint"] for link in arm["links"]], position=arm["home"])
+            message.header.stamp = _stamp(max(stamp, 0))
+            joints.publish(message)
+
+    table.before = tell_joints
+
+    def status(text: str) -> Any:
+        found = [s for m in client.heard["/diagnostics"] for s in m.status if s.name == "/tracker"]
+        return found[-1] if found and text in found[-1].message else None
+
+    process = _start("tracker", tmp_path, f"table:={preset}", f"robot:={robot}", "ball_ids:=[0, 1, 3]")
+    try:
+        client.spin_until(lambda: client.images.get_subscription_count() > 1, 30, "tracker")
+        client.spin_until(lambda: client.infos.get_subscription_count() > 0, 10, "tracker")
+        table.settle()
+        client.spin_until(lambda: status("ok") is not None, 5, "good health")
+        assert "arm masked" in {v.key for v in status("ok").values}
+        assert {v.value for v in status("ok").values if v.key == "arm masked"} == {"True"}
+        turn = cv2.getRotationMatrix2D((319.5, 179.5), -0.4, 1.0)
+        turn[:, 2] += 11, -6
+        table.alter = lambda picture: cv2.warpAffine(picture, turn, (640, 360), borderMode=cv2.BORDER_REPLICATE)
+        assert not [k for k in range(6) if table.show().settled], "images of a moved camera are not believed"
+        assert not table.show().calibrated
+        client.spin_until(lambda: status("moved") is not None, 5, "word of the moved camera")
+        assert status("moved").level == DiagnosticStatus.ERROR
+        assert "calibrat" in status("moved").message
+        answer = table.settle()
+        assert answer.calibrated
+        client.spin_until(lambda: len(client.heard["table_info"]) == 2, 5, "new pose of the camera")
+        client.spin_until(lambda: status("ok") is not None, 5, "good health again")
+        for ball in answer.balls:
+            assert list(ball.position) == pytest.approx(table.balls[ball.id], abs=1.5e-3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert (tmp_path / "tracker.log").read_text().count("the camera was moved") >= 1
     finally:
         process.kill()
         process.wait()
