@@ -22,7 +22,10 @@ _BENDS = list(itertools.product(np.linspace(-0.015, 0.015, 7), np.linspace(-0.02
 _STEEP = list(itertools.product(np.linspace(-0.06, 0.06, 25), (-0.012, 0.0, 0.012)))
 _UNSEEN = 0.03  # worth below which a side rather shows no nose at all
 _GAP = 0.035  # depth: a dark nose or shadow may part the cushion's cloth from the bed's by so much
-_WIDTHS = np.linspace(0.02, 0.12, 61)  # cushion tops, in widths of the table: 0.045 on pool tables
+_WIDTHS = np.linspace(0.024, 0.12, 59)  # cushion tops, in widths of the table
+_USUAL_WIDTH = 0.046  # pool 0.04 .. 0.05, full-size snooker 0.028, home tables up to 0.07
+_NEAREST = 0.009  # depth: the frame's own edge lies nearer
+_WEAK = -1.8  # score of an outline that is hardly one
 _TOLERANCE = 0.007  # depth: how equal the tops are
 _FAINT = 0.35  # Lab units per pixel: weaker edges are noise
 
@@ -77,13 +80,26 @@ def find_outline(lab: np.ndarray, quad: np.ndarray, colour: np.ndarray, aspect: 
     Raises:
         TableNotFoundError: no four edges run along the four sides.
     """
-    frame = quad
+    frames = [quad]
     for _ in range(4):  # a rough outline may cut a shaded cushion off, and then runs askew
-        before, frame = frame, _frame(lab, frame, colour)
-        if np.abs(frame - before).max() < 1.5:
+        frames.append(_frame(lab, frames[-1], colour))
+        if np.abs(frames[-1] - frames[-2]).max() < 1.5:
             break
+    outlines = _outlines(lab, frames[-1], aspect)
+    if not outlines or outlines[0].score < _WEAK:  # the search for the frame may have gone astray
+        outlines += _outlines(lab, quad, aspect)
+        outlines.sort(key=lambda o: -o.score)
+        outlines = outlines[:4]
+    outlines += _bare(lab, quad)
+    if not outlines:
+        raise TableNotFoundError("along the sides of the cloth run no edges that could be cushion noses")
+    return outlines
+
+
+def _outlines(lab: np.ndarray, frame: np.ndarray, aspect: float | None) -> list[Outline]:
+    """Return the likeliest nose rectangles within a frame (4, 2) [px], best first."""
     sides = [_Side(lab, frame, i, -0.01, 0.24) for i in range(4)]
-    edges = [side.edges(0.006) for side in sides]
+    edges = [side.edges(_NEAREST) for side in sides]
     lengths = [float(np.linalg.norm(frame[(i + 1) % 4] - frame[i])) for i in range(4)]
     one, other = lengths[0] + lengths[2], lengths[1] + lengths[3]
     ratio = aspect or float(np.clip(max(one, other) / min(one, other), 1.7, 2.3))
@@ -92,7 +108,7 @@ def find_outline(lab: np.ndarray, quad: np.ndarray, colour: np.ndarray, aspect: 
         if (first_long and one < 0.8 * other) or (not first_long and other < 0.8 * one):
             continue  # only an oblique view may show the long sides as the shorter ones
         across, along = share / (1 + 2 * share), share / (ratio + 2 * share)
-        chosen, score = [], 0.0
+        chosen, score = [], -0.5 * (np.log(share / _USUAL_WIDTH) / 0.4) ** 2
         for i, options in enumerate(edges):
             target = across if (i % 2 == 0) == first_long else along
             hidden = Edge(target, 0.0, 0.0, 0.0, 0.0)
@@ -116,19 +132,19 @@ def find_outline(lab: np.ndarray, quad: np.ndarray, colour: np.ndarray, aspect: 
         outlines.append(Outline(_corners(chords), tuple(traces), frame, share, float(score)))
         if len(outlines) == 4:
             break
-    # Cushions of another colour, or black with shade: then the cloth's own end is the nose, or close below it.
-    bare = [_Side(lab, quad, i, -0.02, 0.02) for i in range(4)]
-    ends = [max(side.edges(-1.0), key=lambda e: e.strength, default=None) for side in bare]
-    known = [e for e in ends if e is not None]
-    if len(known) == 4:
-        chords = [side.line(edge)[[0, -1]] for side, edge in zip(bare, known, strict=True)]
-        traces = [side.line(edge) for side, edge in zip(bare, known, strict=True)]
-        outlines.append(
-            Outline(_corners(chords), tuple(traces), quad, 0.0, sum(np.log(0.05 + 0.15 * _worth(e)) for e in known))
-        )
-    if not outlines:
-        raise TableNotFoundError("along the sides of the cloth run no edges that could be cushion noses")
     return outlines
+
+
+def _bare(lab: np.ndarray, quad: np.ndarray) -> list[Outline]:
+    """Return the outline of the cloth itself: cushions of another colour, or black with shade, end it at the noses."""
+    sides = [_Side(lab, quad, i, -0.02, 0.02) for i in range(4)]
+    ends = [max(side.edges(-1.0), key=lambda e: e.strength, default=None) for side in sides]
+    known = [e for e in ends if e is not None]
+    if len(known) < 4:
+        return []
+    traces = [side.line(edge) for side, edge in zip(sides, known, strict=True)]
+    score = float(sum(np.log(0.05 + 0.15 * _worth(e)) for e in known))
+    return [Outline(_corners([t[[0, -1]] for t in traces]), tuple(traces), quad, 0.0, score)]
 
 
 def _worth(edge: Edge) -> float:
@@ -164,7 +180,7 @@ class _Side:
             shift = tilt * (_ALONG - 0.5) + bow * 4 * _ALONG * (1 - _ALONG)
             at = np.clip(rows + np.round(shift / self.step).astype(int), 0, len(self.depth) - 1)
             here = np.median(slope[at, np.arange(len(_ALONG))], axis=1)
-            strength = np.linalg.norm(here, axis=1) * (1 - abs(tilt) - 2.0 * abs(bow))
+            strength = np.linalg.norm(here, axis=1) * (1 - 4.0 * abs(tilt) - 2.0 * abs(bow))
             better = strength > best
             best[better], which[better], typical[better] = strength[better], k, here[better]
         order = np.argsort(-best)

@@ -47,6 +47,8 @@ LENGTHS = (
     "rail_width",
 )
 """Fields of a table that grow with it."""
+_DIM = 110.0  # grey levels
+_DRIFT = 0.015  # of the diagonal: so far lens and edges may move corners
 _WORST_RMS = 2.0  # px in the searched picture
 _WORST_COST = 120.0
 _GOOD_COST = 40.0
@@ -120,6 +122,7 @@ def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrins
         TableNotFoundError: the picture shows no table, or not enough of it; the message says what was looked for.
     """
     height, width = image.shape[:2]
+    image = _lit(image)
     if lens is not None and (lens.width, lens.height) != (width, height):
         raise TableNotFoundError(
             f"the image is {width} x {height} px, the calibration says {lens.width} x {lens.height}"
@@ -140,6 +143,14 @@ def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrins
     _, view, part, region = best
     part, view, balls = _find_balls(image, part, view, held, table, region.colour)
     return _reading(image, part, view, balls, region)
+
+
+def _lit(image: np.ndarray) -> np.ndarray:
+    """Return a dark picture brightened: what counts as an edge or as paint is told in grey levels."""
+    bright = float(np.percentile(image[::8, ::8].max(axis=-1), 80))
+    if bright >= _DIM:
+        return image
+    return np.clip(image * min(_DIM / max(bright, 1.0), 4.0), 0, 255).astype(np.uint8)
 
 
 def nominal(table: TableModel) -> TableModel:
@@ -210,6 +221,9 @@ def _find_table(
     for start_cost, first in _apart(views)[:3]:
         try:
             view = refine(lab, first, held, radius)
+            before, after = (nose_corners(v.camera, v.table) for v in (first, view))
+            if np.abs(after - before).max() > _DRIFT * np.linalg.norm(before[2] - before[0]):
+                raise TableNotFoundError("the edges near the lines found belong to other lines")
         except TableNotFoundError as error:
             problems.append(str(error))
             continue
