@@ -21,6 +21,7 @@ _PER_IMAGE = 3  # places of each cushion looked at in one image, another few in 
 _CORE = 6  # px on either side of the nose that are compared
 _NEAR = 3  # px searched as long as all is well
 _FAR = 0.025  # of the image's width: searched when it is not
+_STRAY = 0.15  # share of places that may look otherwise, e.g. for a ball at the cushion, before they are searched for
 _LIKE = 0.80  # correlation from which a place looks as learnt
 _AGREE = 0.6  # px: from the common motion
 _MOVED = 1.0  # px, of any place on the noses
@@ -33,8 +34,8 @@ _SECTORS = 2  # per cushion
 _RELEARN = 6  # visits in a row at which a place looks otherwise while the others agree
 
 
-_UNITS = np.array([1.0, 1.0, 1e-2])  # px, px, 1/100 rad: numbers of like size
-_SLIGHT = 1e-3 * np.eye(3)
+_UNITS = np.array([1.0, 1.0, 1e-2, 1e-2])  # px, px, 1/100 rad, per cent: numbers of like size
+_SLIGHT = 0.05 * np.eye(4)  # against what a few places at the wrong cushions say next to nothing of
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,19 @@ class Motion:
     Attributes:
         shift: (2,) of the picture's middle, right and down [px].
         turn: clockwise as seen in the image [rad].
+        growth: by which it looks larger, 0 = not.
         size: largest displacement of a watched place [px].
     """
 
     shift: np.ndarray
     turn: float
+    growth: float
     size: float
 
     def __str__(self) -> str:
         """Say it as a person would."""
-        return f"({self.shift[0]:+.1f}, {self.shift[1]:+.1f}) px, {np.degrees(self.turn):+.2f} deg"
+        scale = f", {self.growth:+.1%} in size" if abs(self.growth) > 2e-3 else ""
+        return f"({self.shift[0]:+.1f}, {self.shift[1]:+.1f}) px, {np.degrees(self.turn):+.2f} deg{scale}"
 
 
 class EdgeWatch:
@@ -95,8 +99,10 @@ class EdgeWatch:
         self._norms = np.sqrt(np.sum(self._templates**2, axis=(1, 2)))
         self._usable = inside & (self._norms > 40.0)
         arm = self._pixels[self._usable] - self._middle
+        self._along = arm
         self._across = np.column_stack([-arm[:, 1], arm[:, 0]])
         self._steepness = _steepness(core)
+        self._first = self._templates.copy(), self._norms.copy(), self._steepness.copy()
         self._ratio = np.full(len(self._points), np.nan)
         self._unlike = np.zeros(len(self._points), int)
         order = [
@@ -107,7 +113,8 @@ class EdgeWatch:
         self._order = [_spread(o) for o in order if len(o)]
         self._turn = 0
         self._recent: deque[np.ndarray] = deque(maxlen=_WINDOW)
-        self._slow = np.zeros(3)
+        self._slow = np.zeros(4)
+        self._odd: deque[float] = deque(maxlen=_WINDOW)
         self.seen = 1.0
         self.seen_now = 1.0
         self.suspect = False
@@ -134,14 +141,17 @@ class EdgeWatch:
             self.suspect = False
             return
         offset, like, core = self._match(image, chosen, _NEAR)
-        if np.count_nonzero(like > _LIKE) < 0.6 * len(like):
-            offset, like, core = self._match(image, chosen, self._far)
+        lost = np.flatnonzero(like < _LIKE)
+        if len(lost) > _STRAY * len(chosen):
+            offset[lost], like[lost], core[lost] = self._match(image, chosen[lost], self._far)
         good = like > _LIKE
         self.seen_now = np.count_nonzero(good) / len(good)
         self.seen += 0.2 * (self.seen_now - self.seen)
         motion = self._common(chosen[good], offset[good]) if np.count_nonzero(good) >= 6 else None
+        off = float(np.median(np.abs(offset[good]))) if motion is None and good.any() else 0.0
+        self._odd.append(off)
         if motion is None:
-            self.suspect = False
+            self.suspect = off > 1.5 * _MOVED
             return
         size = self._size(motion)
         self._recent.append(motion)
@@ -156,7 +166,7 @@ class EdgeWatch:
     def motion(self) -> Motion:
         """Return how the picture stands now: the median of the last images."""
         if not self._recent:
-            return self._motion(np.zeros(3))
+            return self._motion(np.zeros(4))
         return self._motion(np.median(np.array(self._recent)[-_LASTING:], axis=0))
 
     @property
@@ -165,8 +175,15 @@ class EdgeWatch:
         if len(self._recent) < _LASTING:
             return None
         found, last = self.motion, np.array(self._recent)[-_LASTING:]
-        apart = float(np.abs(last[:, :2] - found.shift).max())
-        return found if found.size > _MOVED and apart < max(0.5, 0.1 * found.size) else None
+        middle = np.median(last, axis=0)
+        apart = max(self._size(one - middle) for one in last)
+        return found if found.size > _MOVED and apart < max(0.75 * _MOVED, 0.25 * found.size) else None
+
+    @property
+    def misfit(self) -> float | None:
+        """Return how far the noses are off [px] if they lie elsewhere, but not by a shift, turn and growth."""
+        odd = np.array(self._odd)
+        return float(np.median(odd)) if len(odd) == _WINDOW and odd.min() > _MOVED else None
 
     @property
     def shake(self) -> float:
@@ -236,15 +253,16 @@ class EdgeWatch:
     def _design(self, chosen: np.ndarray) -> np.ndarray:
         arm = self._pixels[chosen] - self._middle
         normal = self._normals[chosen]
-        return np.column_stack([normal, normal[:, 1] * arm[:, 0] - normal[:, 0] * arm[:, 1]])
+        across = normal[:, 1] * arm[:, 0] - normal[:, 0] * arm[:, 1]
+        return np.column_stack([normal, across, np.sum(normal * arm, axis=1)])
 
     def _common(self, chosen: np.ndarray, offset: np.ndarray) -> np.ndarray | None:
-        """Return shift and turn (3,) that most places agree on, None = there is none."""
+        """Return shift, turn and growth (4,) that most places agree on, None = there are none."""
         design = self._design(chosen) * _UNITS
         weight = np.ones(len(chosen))
-        motion = np.zeros(3)
+        motion = np.zeros(4)
         for _ in range(12):  # least absolute residuals, regularised: a few places say little of the turn
-            square = (design * weight[:, None]).T @ design + _SLIGHT
+            square = (design * weight[:, None]).T @ design + weight.mean() * _SLIGHT
             before, motion = motion, np.linalg.solve(square, design.T @ (weight * offset))
             if np.abs(motion - before).max() < 0.02:
                 break
@@ -257,11 +275,11 @@ class EdgeWatch:
         return np.asarray(motion * _UNITS)
 
     def _size(self, motion: np.ndarray) -> float:
-        moved = motion[:2] + motion[2] * self._across
+        moved = motion[:2] + motion[2] * self._across + motion[3] * self._along
         return float(np.sqrt((moved * moved).sum(axis=1).max(initial=0.0)))
 
     def _motion(self, motion: np.ndarray) -> Motion:
-        return Motion(motion[:2].copy(), float(motion[2]), self._size(motion))
+        return Motion(motion[:2].copy(), float(motion[2]), float(motion[3]), self._size(motion))
 
     def _learn(self, chosen: np.ndarray, like: np.ndarray, core: np.ndarray, size: float) -> None:
         """Learn a place anew that looks otherwise for long while the rest agrees, e.g. where a ball came to lie."""
@@ -271,9 +289,11 @@ class EdgeWatch:
             self._unlike[i] = 0
             template = core[k] - core[k].mean(axis=0)
             norm = float(np.sqrt(np.sum(template**2)))
-            if norm > 40.0:
-                self._templates[i], self._norms[i], self._steepness[i] = template, norm, np.inf
-                self._ratio[i] = np.nan
+            self._ratio[i] = np.nan
+            if float(np.sum(template * self._first[0][i])) > _LIKE * norm * self._first[1][i]:  # as it was at first
+                self._templates[i], self._norms[i], self._steepness[i] = (first[i] for first in self._first)
+            elif norm > 40.0:  # how sharp it should look is not known
+                self._templates[i], self._norms[i], self._steepness[i] = template, norm, np.nan
 
 
 def _steepness(core: np.ndarray) -> np.ndarray:

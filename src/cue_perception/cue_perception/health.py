@@ -137,6 +137,9 @@ class SelfCheck:
         motion = self.edges.moved
         if motion is not None:
             return f"the camera was moved: the picture of the table by {motion}"
+        misfit = self.edges.misfit
+        if misfit is not None:
+            return f"the camera was moved: the cushions are off by {misfit:.1f} px"
         if self._lasting(VIEW_BLOCKED) > _GIVE_UP and not self._is(DARK):
             return "the cushions are not where they were: the camera was moved far, or something hides the table"
         return ""

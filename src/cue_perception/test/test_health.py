@@ -109,6 +109,21 @@ def test_nudge_under_a_sleeve_is_seen_too(watch, still):
     assert watch.check.edges.moved.shift == pytest.approx([11, -6], abs=0.8)
 
 
+def test_raised_and_tilted_cameras_are_noticed(scene, still, watch):
+    watch.show(still, 10)
+    corner = np.array([[0, 0], [639, 0], [639, 359], [0, 359]], np.float32)
+    middle = np.array([319.5, 179.5], np.float32)
+    raised = cv2.getPerspectiveTransform(corner, middle + (corner - middle) * np.float32(0.985))
+    watch.show(cv2.warpPerspective(still, raised, (640, 360), borderMode=cv2.BORDER_REPLICATE), 10)
+    assert watch.check.edges.moved.growth == pytest.approx(-0.015, abs=0.002)
+    other = _Watch(scene, still)
+    other.show(still, 10)
+    bent = corner + np.array([[9, 7], [-9, 7], [0, 0], [0, 0]], np.float32)
+    tilted = cv2.getPerspectiveTransform(corner, bent)
+    other.show(cv2.warpPerspective(still, tilted, (640, 360), borderMode=cv2.BORDER_REPLICATE), 15)
+    assert "moved" in other.check.moved
+
+
 def test_slow_drift_is_told_with_its_size_before_it_spoils_anything(watch, still):
     for k in range(240):
         watch.show(nudged(still, 0.6 * k / 240, 0.0, 0.0))
@@ -137,6 +152,23 @@ def test_blocked_view_is_told_and_given_up_only_later(watch, still):
     watch.show(person, 3 * FPS)
     assert "hides the table" in watch.check.moved
     assert watch.show(still, FPS) == frozenset()
+
+
+def test_coat_over_a_third_of_the_table_is_learnt_and_forgotten_again(watch, still):
+    watch.show(still, 10)
+    coat = still.copy()
+    coat[:, :260] = (40, 70, 120)
+    for picture in (coat, still):
+        for _ in range(120):
+            assert watch.show(picture) == frozenset()
+            assert not watch.check.moved
+    assert watch.check.edges.seen > 0.95
+    watch.show(coat, 60)
+    moved = []
+    for _ in range(FPS // 2):
+        watch.show(nudged(coat))
+        moved += [watch.check.edges.moved] if watch.check.edges.moved else []
+    assert moved[0].shift == pytest.approx([11, -6], abs=2), "with fewer cushions, the nudge is known less well"
 
 
 def test_lost_focus_and_its_return(watch, still):
