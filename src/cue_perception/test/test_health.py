@@ -313,6 +313,8 @@ def test_v10_nudge_during_a_shot_keeps_its_record_out_and_is_mended(scene):
     assert record.shot_id == "a"
     assert "camera_moved" in record.flags
     assert not record.usable
+    fitter = pytest.importorskip("cue_identify.observations")
+    assert fitter.why_unusable(record, [0, 1, 3, 8]).startswith("flagged camera_moved")
     assert session.pipeline.check.flags == frozenset()
     for ball in out.balls:  # same names, same frame, by the new pose
         assert ball.visibility == Visibility.VISIBLE
