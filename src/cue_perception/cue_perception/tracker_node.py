@@ -214,6 +214,9 @@ class TrackerNode(Node):
         for key, value in check.values().items():
             self._health.set(key, value)
         self._health.set("arm masked", arm_known)
+        if not self._config.lockstep:
+            age = 1e-9 * self.get_clock().now().nanoseconds - 1e-9 * outcome.stamp
+            self._health.set("from an image's stamp to its ball states [ms]", f"{1e3 * age:.0f}")
         texts = [issue.text for issue in check.issues]
         slow = self._too_slow()
         if slow:
