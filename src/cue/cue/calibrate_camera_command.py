@@ -6,7 +6,6 @@ import argparse
 import time
 from pathlib import Path
 
-import cv2
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -14,7 +13,7 @@ from rich.text import Text
 from cue_core.errors import CueError
 from cue_core.files import write_atomically
 from cue_perception.board_print import print_board
-from cue_perception.board_views import Collector
+from cue_perception.board_views import HITS, Collector
 from cue_perception.boards import Board, parse_squares
 from cue_perception.camera import Intrinsics
 from cue_perception.lens_fit import PARAMETERS, LensFit, LensFitError, fit_lens, lens_yaml
@@ -44,7 +43,6 @@ def calibrate_camera(options: argparse.Namespace, console: Console | None = None
         raise CueError("give --out FILE for the calibration")
     if not Path(options.out).expanduser().absolute().parent.is_dir():
         raise CueError(f"the folder of {options.out} does not exist")
-    cv2.setNumThreads(0)
     with opened(SourceConfig(source=options.source)) as source:
         collector = Collector(board, max(options.views, 1), live=source.live)
         refused = collect(source, collector, console)
@@ -99,7 +97,7 @@ def picture(collector: Collector, why: str, live: bool) -> RenderableType:
     for row in collector.hits():
         grid.append("  ")
         for hits in row:
-            grid.append("██ " if hits >= 3 else "▒▒ " if hits else "·· ", "green" if hits >= 3 else "yellow")
+            grid.append("██ " if hits >= HITS else "▒▒ " if hits else "·· ", "green" if hits >= HITS else "yellow")
         grid.append("\n")
     state = Text(f"{len(collector.views)} of {collector.wanted} views kept, {collector.seen} images seen")
     if collector.views:

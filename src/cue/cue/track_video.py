@@ -70,11 +70,13 @@ def track_video(options: argparse.Namespace) -> int:
     elif options.json:
         write_atomically(Path(options.json), json.dumps(told, indent=1) + "\n")
     say = console.out
-    say(
-        f"{result.images} images, table {table.name} from image {result.calibrated_at} on, noses within {result.rms:.2f} px"
-    )
+    known = f"table {table.name} known from image {result.calibrated_at} on"
+    say(f"{result.images} images, {known}, nose edges within {result.rms:.2f} px")
     if lens is None:
         say("lens estimated from the table, without distortion: give --camera FILE for positions to the millimetre")
+    left_out = result.images - result.counts.get("new", 0) - result.counts.get("reset", 0)
+    if left_out:
+        say(f"{left_out} images left out: their stamps repeat, go back, or jump by over a second; --fps sets even ones")
     for record in result.records:
         say(_about(record))
     files = [SHOTS, BALLS] + ([FILM] if result.film == FILM else [])

@@ -12,7 +12,8 @@ from cue_perception.camera import Intrinsics
 
 COLUMNS, ROWS = 6, 4
 """Regions of the image that the board should be seen in."""
-_HITS = 3  # corners in a region that cover it
+HITS = 3
+"""Corners seen in a region that cover it."""
 _BARE = {"charuco": 2, "chessboard": 4}  # regions that may stay bare; a chessboard must be seen whole
 _TILT = np.deg2rad(15)
 _TILTED = 3  # views tilted so about either axis: flat views alone cannot tell focal length from distance
@@ -102,7 +103,7 @@ class Collector:
     def _helps(self, view: View) -> bool:
         if np.any((self._tilted() < _TILTED) & (np.abs(view.tilt) > _TILT)):
             return True
-        return bool(np.any((self.hits() < _HITS) & (self._hits(view) > 0)))
+        return bool(np.any((self.hits() < HITS) & (self._hits(view) > 0)))
 
     def _hits(self, view: View) -> np.ndarray:
         place = np.floor(view.corners.pixels / np.array(self.size) * [COLUMNS, ROWS]).astype(int)
@@ -117,7 +118,7 @@ class Collector:
 
     def covered(self) -> np.ndarray:
         """Return which regions of the image (ROWS, COLUMNS) have been covered."""
-        return self.hits() >= _HITS
+        return self.hits() >= HITS
 
     def _tilted(self) -> np.ndarray:
         """Return how many views are tilted about the image's x and y axes (2,)."""

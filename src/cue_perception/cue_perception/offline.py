@@ -174,15 +174,19 @@ def _images(source: Source, lens: Intrinsics | None) -> Iterator[tuple[int, floa
     """Yield number, stamp [s] and pixels of every image.
 
     Raises:
-        SourceError: there is none, or they are not of the calibration's size.
+        SourceError: there is none, or they are not all of one size, the calibration's.
     """
-    number = 0
+    number, first = 0, (0, 0)
     while (image := source.read()) is not None:
         size = image.shape[1], image.shape[0]
-        if number == 0 and lens is not None and size != (lens.width, lens.height):
-            raise SourceError(
-                f"images are {size[0]} x {size[1]} px, the calibration is for {lens.width} x {lens.height}"
-            )
+        if number == 0:
+            first = size
+            if lens is not None and size != (lens.width, lens.height):
+                raise SourceError(
+                    f"images are {size[0]} x {size[1]} px, the calibration is for {lens.width} x {lens.height}"
+                )
+        if size != first:
+            raise SourceError(f"image {number} is {size[0]} x {size[1]} px, the first {first[0]} x {first[1]}")
         yield number, source.stamp, image
         number += 1
     if number == 0:

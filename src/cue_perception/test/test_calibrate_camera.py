@@ -242,3 +242,42 @@ def test_command_prints_measures_and_refuses(pictures, tmp_path, capsys):
     assert (tmp_path / "board.pdf").exists()
     assert main(["calibrate-camera"]) == 2
     assert "--source" in capsys.readouterr().err
+
+
+class _Live:
+    """A camera that shows each picture twice, as a hand that holds still does, and then goes dark for ever."""
+
+    live, fps, count, stamp = True, 30.0, 0, 0.0
+
+    def __init__(self, pictures: list[np.ndarray]) -> None:
+        self.pictures, self.at = pictures, -1
+
+    def read(self) -> np.ndarray:
+        self.at += 1
+        assert self.at < 2 * len(self.pictures), "it goes on though nothing is missing"
+        return self.pictures[self.at // 2]
+
+    def close(self) -> None:
+        pass
+
+
+def test_live_camera_is_watched_until_nothing_is_missing(pictures):
+    import io
+
+    from rich.console import Console
+
+    from cue.calibrate_camera_command import collect, picture
+
+    screen = Console(file=io.StringIO(), width=250, force_terminal=True)
+    collector = Collector(BOARD, wanted=18, live=True)
+    collector.offer(pictures[0])
+    collector.offer(pictures[0])
+    screen.print(picture(collector, "hold the board still", live=True))
+    shown = screen.file.getvalue()
+    for words in ("1 of 18 views kept", "hold the board still", "needed:", "bottom right", "edges", "Ctrl-C"):
+        assert words in shown
+    camera = _Live(pictures)
+    refused = collect(camera, collector, screen)
+    assert collector.missing() == []
+    assert len(collector.views) >= 18
+    assert refused["hold the board still"] >= 15, "what moves from image to image is not kept"

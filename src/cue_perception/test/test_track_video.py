@@ -168,6 +168,13 @@ def test_a_folder_without_a_table_says_why(shown, tmp_path, capsys):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_images_of_several_sizes_are_refused(shown, tmp_path, capsys):
+    for k, width in enumerate((640, 640, 600)):
+        cv2.imwrite(str(tmp_path / f"{k}.png"), np.zeros((360, width, 3), np.uint8))
+    assert main(["track", str(tmp_path), "--table", str(shown.table), "--out", str(tmp_path / "out")]) == 2
+    assert "image 2 is 600 x 360 px, the first 640 x 360" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
