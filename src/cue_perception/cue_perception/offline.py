@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +140,7 @@ def track_film(
                 outcome = pipeline.process(image, round(stamp * 1e9), lens)
                 _check_found(pipeline, outcome, result, number)
                 result.images = number + 1
-                if outcome.record is not None:
-                    log.append(outcome.record)
-                    result.records.append(outcome.record)
+                _keep(outcome.record, log, result)
                 balls.write(_line(_told(number, stamp, outcome)))
                 if picture is not None:
                     picture = _draw(picture, pipeline, outcome, image, stamp, result)
@@ -228,10 +226,20 @@ def _draw(
 
 def _end(pipeline: Pipeline, log: ShotLog, result: Result) -> None:
     """Close a shot that the film's end cut: it is kept, and says so."""
-    record = pipeline.recorder.abort("incomplete")
-    if record is not None:
-        log.append(record)
-        result.records.append(record)
+    _keep(pipeline.recorder.abort("incomplete"), log, result)
+
+
+def _keep(record: ShotRecord | None, log: ShotLog, result: Result) -> None:
+    """Log a record, unless nothing moved in it: a film announces no strokes, so that only motion makes a shot."""
+    if record is None:
+        return
+    before = {ball.ball_id: ball.in_play for ball in record.before}
+    gone = any(before.get(ball.ball_id, True) != ball.in_play for ball in record.after)
+    if record.commanded is None and not record.moved_ball_ids() and not gone:
+        return
+    record = replace(record, index=len(result.records))
+    log.append(record)
+    result.records.append(record)
 
 
 def _told(number: int, stamp: float, outcome: Outcome) -> dict[str, Any]:

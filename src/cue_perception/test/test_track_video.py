@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from cue.cli import main
+from cue_core.balls import BallState, Visibility
 from cue_core.shot_log import ShotLog, read_lines
+from cue_core.shots import BallTrack, ShotRecord
 from cue_perception import offline
-from cue_perception.offline import EncoderError, Film, track_film
+from cue_perception.offline import EncoderError, Film, Result, track_film
 from cue_perception.sources import SourceConfig, opened
 from cue_perception.testing import SMALL, Scene, lens_640, look_at
 
@@ -142,6 +144,19 @@ def test_nothing_half_done_is_left_behind(shown, tmp_path, monkeypatch):
         track_film(source, SMALL, Intrinsics.load(shown.camera), tmp_path, progress=cut)
     assert {p.name for p in tmp_path.iterdir()} == {"shots.jsonl"}
     assert (tmp_path / "shots.jsonl").read_text() == "earlier\n"
+
+
+def test_only_motion_makes_a_shot(tmp_path):
+    at, elsewhere = BallState(0, np.zeros(2)), BallState(0, np.array([0.1, 0.0]))
+    gone = BallState(0, np.zeros(2), visibility=Visibility.POCKETED)
+    path = np.stack([np.zeros(2), np.array([0.1, 0.0])])
+    track = BallTrack(0, np.array([0.0, 0.1]), path, np.zeros((2, 2, 2)) + np.eye(2) * 1e-8, False)
+    log, result = ShotLog(tmp_path / "shots.jsonl"), Result()
+    for index, (after, tracks) in enumerate([(at, ()), (elsewhere, (track,)), (at, ()), (gone, ())]):
+        offline._keep(ShotRecord("", index, None, None, 1.0, (at,), (after,), tracks), log, result)
+    offline._keep(None, log, result)
+    assert [(r.index, r.moved_ball_ids()) for r in log.read()] == [(0, (0,)), (1, ())]
+    assert len(result.records) == 2
 
 
 def test_without_an_encoder_the_rest_is_written(tmp_path, monkeypatch):
