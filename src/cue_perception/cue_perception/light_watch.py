@@ -12,7 +12,8 @@ from cue_perception.noses import sample
 
 _COLUMNS, _ROWS = 16, 9
 _PER_IMAGE = 36
-_FAST = 0.15  # weight of an image
+_FAST = 0.15  # weight of an image ...
+_STEP, _FASTER = 0.06, 0.5  # ... and of one whose light is this much (log) off: a lamp was switched
 _DARK = 8.0  # grey levels: a channel below says nothing
 _WORTH = 0.05  # gain from which the picture is put right before balls are looked for
 _BALANCE = 0.08  # log ratio of the channels that is called another white balance
@@ -62,7 +63,8 @@ class LightWatch:
         if self._usable.any():
             log = np.where(self._usable, log, log[self._usable].mean())
         if in_view:
-            self._log += _FAST * (log - self._log)
+            change = log - self._log
+            self._log += (_FASTER if np.abs(change).max() > _STEP else _FAST) * change
         self._bright += _FAST * (_bright(now) - self._bright)
         self._dark += _FAST * (float(np.mean(now.max(axis=1) < 12)) - self._dark)
 

@@ -202,6 +202,12 @@ def test_light_is_measured_and_allowed_for(watch, still, gains, flag):
     assert np.abs(np.median(corrected[dull] - still[dull], axis=0)).max() < 1.6
 
 
+def test_switched_lamp_is_followed_within_a_third_of_a_second(watch, still):
+    watch.show(still, 10)
+    watch.show(still * 0.7, FPS // 3)
+    assert watch.check.light.gain == pytest.approx(0.7, abs=0.03)
+
+
 def test_glare_and_darkness(watch, still):
     watch.show(still, 10)
     assert "overexposed" in watch.show(np.clip(still * 2.6, 0, 255), 60)
