@@ -20,8 +20,9 @@ _TRACKED = 0.35  # the same beside a prediction: the arm may hide the rest
 _SCATTER = 0.55  # px
 _LENIENT_SCATTER = 0.95  # px
 _SWELLING = 1.6  # px
-_SURE_TRACKED = 0.8  # share of the outline from which on a ball that was expected is one
-_SEARCHED_RADIUS = 6.0  # px: least radius of a ball in the image that is searched for balls
+_SURE_TRACKED = 0.8  # the same for a ball that is not quite where it was expected
+_FEW, _MANY = 3, 40  # seeds that are looked around for a ball, once the balls are known and before
+_SEARCHED_RADIUS = 5.5  # px: least radius of a ball in the image that is searched for balls
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +164,10 @@ class Detector:
         start = _distinct(predicted, 0.5 * radius)
         start = start[self._reachable(start, 0.6 * radius)]
         tracked = fit_outlines(image, self.camera, start, radius, expected=len(start))
-        sure = (tracked.support > _SURE_TRACKED) & (tracked.scatter < _SCATTER) & (np.abs(tracked.swelling) < _SWELLING)
-        sure &= self.cover(tracked.position) > 0.6
+        there = np.sum((tracked.position - start) ** 2, axis=1) < (0.12 * radius) ** 2
+        sure = (tracked.support > np.where(there, _SURE, _SURE_TRACKED)) & self._like_ball(
+            tracked, np.ones(len(start), bool)
+        )
         self._take_out(mask, tracked.position[sure])
         centres = np.column_stack([predicted, np.full(len(predicted), radius)])
         seeds, patches = self._seeds(mask, self._reduced(self.camera.project(centres)))
@@ -174,7 +177,7 @@ class Detector:
             gap = np.linalg.norm(seeds[:, None] - tracked.position[sure][None], axis=-1)
             seeds = seeds[gap.min(axis=1) > 1.5 * radius]
         seeds = seeds[self._reachable(seeds, 0.6 * radius)]
-        found = self._measure(image, tracked.joined(fit_outlines(image, self.camera, seeds, radius)), predicted)
+        found = self._measure(image, tracked.joined(self._from_seeds(image, seeds, len(predicted) > 0)), predicted)
         for position in patches:  # blurred by speed: an outline fits badly, the patch's middle is still good to a pixel
             near = [d for d in found if np.linalg.norm(d.position - position) < radius]
             if not near and self._reachable(position[None], 0.0)[0] and self._in_view(position) > 0.97:
@@ -195,6 +198,8 @@ class Detector:
 
     def _seeds(self, mask: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return where balls may be: seeds (n, 2) [m], and middles of patches that moving balls may have made [m]."""
+        if cv2.countNonZero(mask) < 0.2 * np.pi * self._radius**2:
+            return np.zeros((0, 2)), []
         _, labels, stats, centres = cv2.connectedComponentsWithStats(mask, connectivity=4)
         ball = np.pi * self._radius**2
         single, pixels = [], []
@@ -251,6 +256,27 @@ class Detector:
                     places.append(point)
         return places[:60]
 
+    def _like_ball(self, fit: OutlineFit, expected: np.ndarray) -> np.ndarray:
+        """Tell which outlines are round and of the right size, can be there, and do not just surround cloth.
+
+        Paint of the cloth's own colour hides part of an outline and draws edges of its own, where it ends.
+        """
+        clear = np.clip(fit.support - 0.7, 0.0, None)
+        worst = np.where(self._lenient & (fit.support > 0.8), _LENIENT_SCATTER, _SCATTER + 1.2 * clear)
+        good = (fit.scatter < worst) & (np.abs(fit.swelling) < _SWELLING) & self._reachable(fit.position, 0.0)
+        return np.asarray(good & (self.cover(fit.position) > np.where(expected | (fit.support > 0.7), 0.35, 0.6)))
+
+    def _from_seeds(self, image: np.ndarray, seeds: np.ndarray, known: bool) -> OutlineFit:
+        """Fit outlines from seeds (n, 2) [m]; where few fail, look around them: a stripe is not in a ball's middle."""
+        radius = self.table.ball_radius
+        fit = fit_outlines(image, self.camera, seeds, radius)
+        failed = np.flatnonzero(~((fit.support > _SURE) & self._like_ball(fit, np.zeros(len(seeds), bool))))
+        if not 0 < len(failed) <= (_FEW if known else _MANY):
+            return fit
+        around = (seeds[failed][:, None] + 0.4 * radius * _AROUND[::2]).reshape(-1, 2)
+        again = fit_outlines(image, self.camera, around, radius)
+        return fit.joined(again.chosen((again.support > _SURE) & self._like_ball(again, np.zeros(len(around), bool))))
+
     def _take_out(self, mask: np.ndarray, positions: np.ndarray) -> None:
         """Blacken in a mask (reduced region of interest) what balls at (n, 2) [m] explain."""
         if len(positions) == 0:
@@ -272,14 +298,12 @@ class Detector:
             gap = np.linalg.norm(fit.position[:, None] - predicted[None], axis=-1)
             expected = gap.min(axis=1) < 0.5 * radius
         good = fit.support > np.where(expected, _TRACKED, _SURE)
-        worst = np.where(self._lenient & (fit.support > 0.8), _LENIENT_SCATTER, _SCATTER)
-        good &= (fit.scatter < worst) & (np.abs(fit.swelling) < _SWELLING) & self._reachable(fit.position, 0.0)
-        covered = self.cover(fit.position)
-        good &= covered > 0.6
+        good &= self._like_ball(fit, expected)
         order = sorted(np.flatnonzero(good), key=lambda i: -float(fit.support[i] - fit.scatter[i]))
+        gap = np.sum((fit.position[:, None] - fit.position[None]) ** 2, axis=-1)
         chosen: list[int] = []
         for i in order:
-            if all(np.linalg.norm(fit.position[i] - fit.position[j]) > 1.5 * radius for j in chosen):
+            if not chosen or gap[i, chosen].min() > (1.5 * radius) ** 2:
                 chosen.append(int(i))
         if not chosen:
             return []

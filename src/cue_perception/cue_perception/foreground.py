@@ -24,11 +24,13 @@ class ClothModel:
         self._learn(region)
 
     def _reduced(self, image: np.ndarray) -> np.ndarray:
-        """Return the means of ``factor`` x ``factor`` pixels."""
+        """Return the image with pixels of ``factor`` x ``factor`` old ones: their means, as far as that is cheap."""
         if self.factor == 1:
             return image
         width, height = self._size
         whole = image[: height * self.factor, : width * self.factor]
+        if self.factor > 2:  # the mean of four places within the new pixel; of all it takes five times as long
+            whole = cv2.resize(whole, (2 * width, 2 * height), interpolation=cv2.INTER_LINEAR)
         return cv2.resize(whole, self._size, interpolation=cv2.INTER_AREA)
 
     def _learn(self, region: np.ndarray) -> None:

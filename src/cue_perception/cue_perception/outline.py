@@ -15,9 +15,11 @@ _RAYS = 40
 _HALVES = (5.0, 3.5, 2.75)  # px on either side of the outline, round by round: stripes and spots are left outside
 _STEP = 0.5  # px
 _CLOSE = 0.6  # px: a prediction that one round moves no further needs no other ...
-_GOOD_SUPPORT = 0.7  # ... if so much of the outline is seen
+_GOOD_SUPPORT = 0.55  # ... if so much of the outline is seen
 _NEXT, _PREVIOUS = np.roll(np.arange(_RAYS), -1), np.roll(np.arange(_RAYS), 1)
-_FLOOR = 0.10  # px: pixel grid, shading and lens model limit what many edge points can average away
+_FLOOR = 0.10  # px: pixel grid, shading and lens model limit what many edge points can average away ...
+_SMOOTH = 0.12  # px: ... and edges that scatter by more than this ...
+_DRAWN = 1.2  # ... belong partly to a stripe or a neighbour, which draw all of one side: px of shift per px of scatter
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class OutlineFit:
     scatter: np.ndarray
     swelling: np.ndarray
     contrast: np.ndarray
+
+    def chosen(self, which: np.ndarray) -> OutlineFit:
+        """Return some of the balls, by a mask or by indices."""
+        return OutlineFit(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     def joined(self, other: OutlineFit) -> OutlineFit:
         """Return these balls and then others."""
@@ -71,14 +77,10 @@ def fit_outlines(
     others = _fit(image, camera, position[again], radius, [_HALVES[min(k, len(_HALVES) - 1)] for k in range(rounds)])
     if again.all():
         return others.fit
-    merged = []
-    for name in OutlineFit.__dataclass_fields__:
-        one, other = getattr(known.fit, name), getattr(others.fit, name)
-        values = np.empty((n, *one.shape[1:]))
-        values[:expected] = one
-        values[again] = other
-        merged.append(values)
-    return OutlineFit(*merged)
+    first = np.flatnonzero(~again)
+    both = known.fit.chosen(first).joined(others.fit)
+    order = np.argsort(np.concatenate([first, np.flatnonzero(again)]))
+    return both.chosen(order)
 
 
 class _Fitted(NamedTuple):
@@ -107,7 +109,7 @@ def _fit(image: np.ndarray, camera: Camera, start: np.ndarray, radius: float, ha
         weight = good.astype(float)
         prior = np.zeros((n, 3, 3))
         prior[:, 2, 2] = 1 / 0.6**2  # the radius is known; blur and shading move all edges alike
-        for _ in range(5):
+        for _ in range(5 if len(halves) > 1 else 3):
             weighted = np.swapaxes(design * weight[..., None], 1, 2)
             normal_matrix = weighted @ design / 0.3**2 + prior
             normal_matrix[:, [0, 1], [0, 1]] += 1e-6
@@ -130,7 +132,8 @@ def _fit(image: np.ndarray, camera: Camera, start: np.ndarray, radius: float, ha
     shape[:, [0, 1], [0, 1]] += 1e-3
     covariance = np.linalg.inv(shape)[:, :2, :2]
     inverse = np.linalg.inv(jacobian)
-    covariance = covariance + _FLOOR**2 * inverse @ np.swapaxes(inverse, 1, 2)
+    shift = _FLOOR**2 + (_DRAWN * np.clip(scatter - _SMOOTH, 0, None)) ** 2
+    covariance = covariance + shift[:, None, None] * inverse @ np.swapaxes(inverse, 1, 2)
     # What hides part of a ball draws edges of its own: such a centre may be off by some tenths of a radius.
     hidden = 0.8 * radius * np.clip(0.85 - count / _RAYS, 0, 1)
     covariance = covariance + (hidden**2)[:, None, None] * np.eye(2)

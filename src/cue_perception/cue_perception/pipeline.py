@@ -21,6 +21,7 @@ from cue_perception.errors import TableNotFoundError
 from cue_perception.fiducials import MarkerLayout, orient
 from cue_perception.health import CAMERA_MOVED, SelfCheck
 from cue_perception.noses import nose_edges
+from cue_perception.pose_spread import PoseSpread
 from cue_perception.reconstruct import Reconstruction, reconstruct, reconstruct_any_lens
 from cue_perception.recorder import Execution, ShotRecorder
 from cue_perception.saved import SavedState
@@ -276,8 +277,7 @@ class Pipeline:
             saved, self._saved = self._saved.reconstruction, None
             if self._still_valid(saved, image, lens):
                 self.reconstruction = saved
-                self._detector = Detector(saved.camera, self.table, image)
-                self.check.learn(saved.camera, image)
+                self._look_through(saved, image)
                 return
         if self._lost is not None and not self._worth_a_try(image):
             return
@@ -308,8 +308,13 @@ class Pipeline:
             self._lost = None
         self.problem = ""
         mean = np.clip(mean + 0.5, 0, 255).astype(np.uint8)
-        self._detector = Detector(self.reconstruction.camera, self.table, mean)
-        self.check.learn(self.reconstruction.camera, mean)
+        self._look_through(self.reconstruction, mean)
+
+    def _look_through(self, found: Reconstruction, image: np.ndarray) -> None:
+        """Begin to detect with a camera whose pose is known, and an image that it took."""
+        self._detector = Detector(found.camera, self.table, image)
+        self.balls.common = PoseSpread(found.camera, found.covariance, self.table)
+        self.check.learn(found.camera, image)
 
     def _worth_a_try(self, image: np.ndarray) -> bool:
         """Tell whether the picture is steady, so that the table may be looked for again."""

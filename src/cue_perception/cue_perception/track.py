@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cue_core.balls import BallState, Motion, Visibility, ball_colour
+from cue_perception.colours import difference
 from cue_perception.detector import Detection
+from cue_perception.smooth import Stretch, fit_stretch
 
 WINDOW = 0.36
 """How long a ball must hold still to be at rest [s]."""
@@ -18,6 +20,12 @@ _ACCELERATION = 3.0  # m/s^2, one sigma: sliding friction and swerve
 _HISTORY = 4096  # samples: two minutes at 30 a second
 _IMPLAUSIBLE = 0.006  # m: no ball leaves a straight path by more between two images, but at a contact
 _HIDDEN_SHIFT = 0.008  # m: whatever covers part of a ball can shift its measured centre by some of this
+_STRETCHES = (14, 9, 6, 4)
+"""So many newest measurements are tried as one smooth stretch of the path, until some are."""
+_LASTING = 0.6  # share of a measurement's covariance that the next ones share: shading, lens, pose
+_SETTLE_EVERY = 4  # images: the mean of many measurements changes little from one to the next
+_OTHER_FACE = 16.0  # Lab units: a number or a stripe has turned into view
+_MOST_FACES = 4
 FULL = 0.8
 """Share of the outline from which on a ball counts as unobstructed."""
 
@@ -44,6 +52,8 @@ class Track:
         known: false until its motion has been judged once.
         confidence: that the name is right, 0..1.
         history: raw measurements, newest last.
+        faces: (3,) Lab colours that it has shown besides ``colour``: a stripe turns in and out of view.
+        turned: when it last met something, as far as that is known [s].
     """
 
     ball_id: int
@@ -59,8 +69,12 @@ class Track:
     entering_pocket: bool = False
     still_since: float = 0.0
     history: deque[Sample] = field(default_factory=lambda: deque(maxlen=_HISTORY))
+    faces: list[np.ndarray] = field(default_factory=list)
+    turned: float = -np.inf
     _anchor: deque[Sample] = field(default_factory=lambda: deque(maxlen=45))
     _away: list[np.ndarray] = field(default_factory=list)
+    _met: bool = False
+    _unsettled: int = 0
 
     @property
     def active(self) -> bool:
@@ -72,6 +86,10 @@ class Track:
         """Return (2,) [m]."""
         return self.mean[:2]
 
+    def unlike(self, lab: np.ndarray) -> np.ndarray:
+        """Return how far Lab colours (..., 3) are from the nearest that this ball has shown."""
+        return np.asarray(np.min([difference(lab, face) for face in (self.colour, *self.faces)], axis=0))
+
     def predict(self, position: np.ndarray, velocity: np.ndarray, hit: bool, dt: float) -> None:
         """Move the filter on by ``dt`` [s] to an expected state."""
         if self.still:
@@ -81,6 +99,7 @@ class Track:
         g = np.array([dt * dt / 2, dt])
         noise = np.kron(np.outer(g, g), np.eye(2)) * _ACCELERATION**2
         self.covariance = step @ self.covariance @ step.T + noise
+        self._met |= hit
         if hit:
             speed2 = float(self.mean[2:] @ self.mean[2:])
             self.covariance += np.diag([speed2 * (0.5 * dt) ** 2] * 2 + [0.5 * speed2] * 2)
@@ -94,12 +113,56 @@ class Track:
         self.entering_pocket = False
         self.visibility = Visibility.VISIBLE
         if detection.support > FULL:
-            self.colour = self.colour + 0.05 * (detection.colour - self.colour)
+            self._look(detection.colour)
         if self.still:
             self._watch(sample, dt)
             return
         self._correct(sample, dt)
+        self._smooth(sample)
+        self._met = False
         self._judge_rest(time)
+
+    def _look(self, colour: np.ndarray) -> None:
+        """Learn the colours of the faces that this ball shows."""
+        known = [self.colour, *self.faces]
+        apart = [float(difference(colour, face)) for face in known]
+        k = int(np.argmin(apart))
+        if apart[k] > _OTHER_FACE and not self.still:
+            self.faces = [*self.faces[-(_MOST_FACES - 2) :], colour]
+        elif k == 0:
+            self.colour = self.colour + 0.05 * (colour - self.colour)
+        else:
+            self.faces[k - 1] = self.faces[k - 1] + 0.05 * (colour - self.faces[k - 1])
+
+    def _smooth(self, sample: Sample) -> None:
+        """Take position and velocity from the smooth stretch of path that ends in the newest measurement."""
+        recent: list[Sample] = []
+        for known in reversed(self.history):
+            if known.time < self.turned or len(recent) == _STRETCHES[0]:
+                break
+            recent.append(known)
+        recent.reverse()
+        time = np.array([s.time for s in recent])
+        position = np.array([s.position for s in recent]).reshape(-1, 2)
+        covariance = np.array([s.covariance for s in recent]).reshape(-1, 2, 2)
+        for rolling, least in ((True, 6), (False, 4)):
+            for count in _STRETCHES:
+                if count < least or (count > len(recent) and count != _first_below(len(recent))):
+                    continue
+                part = slice(max(len(recent) - count, 0), None)
+                if len(time[part]) < least:
+                    continue
+                stretch = fit_stretch(time[part], position[part], covariance[part], sample.time, rolling)
+                if stretch.likely:
+                    self._believe(stretch)
+                    if count < len(recent):
+                        self.turned = max(self.turned, float(time[part][0]) - 1e-9) if not rolling else self.turned
+                    return
+
+    def _believe(self, stretch: Stretch) -> None:
+        self.mean = np.concatenate(stretch.coefficients[:2])
+        self.covariance = stretch.covariance[:4, :4].copy()
+        self.covariance[:2, :2] += _LASTING * self.history[-1].covariance
 
     def _correct(self, sample: Sample, dt: float) -> None:
         innovation = sample.position - self.mean[:2]
@@ -110,11 +173,14 @@ class Track:
             guess = self.mean[2:]
             if previous is not None and 0 < sample.time - previous.time < 3 * dt:
                 guess = (sample.position - previous.position) / (sample.time - previous.time)
+            self.turned = sample.time - 1e-9
             self.mean = np.concatenate([sample.position, guess])
             wide = max(0.3, float(np.linalg.norm(guess))) ** 2
             self.covariance = np.diag([0, 0, wide, wide])
             self.covariance[:2, :2] = sample.covariance
             return
+        if self._met:
+            self.turned = sample.time - 1e-9
         gain = np.linalg.solve(spread, self.covariance[:2, :]).T
         self.mean = self.mean + gain @ innovation
         rest = np.eye(4)
@@ -162,6 +228,7 @@ class Track:
         self._settle()
 
     def _settle(self) -> None:
+        self._unsettled = 0
         position, covariance = mean_of(list(self._anchor))
         self.mean = np.concatenate([position, np.zeros(2)])
         self.covariance = np.zeros((4, 4))
@@ -172,25 +239,27 @@ class Track:
         """Look whether a ball at rest has begun to move."""
         offset = sample.position - self.mean[:2]
         distance = float(np.linalg.norm(offset))
-        jitter = self.jitter()
         full = sample.support > FULL
-        if distance > (max(0.0012, 4.5 * jitter) if full else _HIDDEN_SHIFT):
+        if distance > 0.0012 and distance > (4.5 * self.jitter() if full else _HIDDEN_SHIFT):
             if self._away and float(self._away[-1] @ offset) <= 0:
                 self._away = []
             self._away.append(offset)
-            if (full and distance > max(0.0025, 8 * jitter)) or len(self._away) >= (2 if full else 3):
+            if (full and distance > max(0.0025, 8 * self.jitter())) or len(self._away) >= (2 if full else 3):
                 self._start(sample, dt)
             return
         self._away = []
         if full:
             self._anchor.append(sample)
-            self._settle()
+            self._unsettled += 1
+            if self._unsettled >= _SETTLE_EVERY:
+                self._settle()
 
     def _start(self, sample: Sample, dt: float) -> None:
         self.still = False
         self._away = []
         before = self.mean[:2]
         since = self._anchor[-1].time if self._anchor else sample.time - dt  # it may have been hidden meanwhile
+        self.turned = sample.time - 1e-9
         velocity = (sample.position - before) / max(sample.time - since, dt, 1e-3)
         wide = max(0.2, float(np.linalg.norm(velocity))) ** 2
         self.mean = np.concatenate([sample.position, velocity])
@@ -243,6 +312,11 @@ class Track:
             colour=ball_colour(self.ball_id)[0],
             identity_confidence=float(self.confidence),
         )
+
+
+def _first_below(count: int) -> int:
+    """Return the smallest of the tried numbers of measurements that is not below what there is."""
+    return min((n for n in _STRETCHES if n >= count), default=_STRETCHES[0])
 
 
 def plausible(samples: list[Sample]) -> list[Sample]:

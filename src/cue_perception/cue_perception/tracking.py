@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ _FIRST_FRAMES = 5  # that a ball must be seen before it gets a name
 _LATER_FRAMES = 15  # the same once the table is known: arms come and go
 _CLEAR_FRAMES = 6  # with cloth in view where a ball should be, before it is in the pocket that it ran to ...
 _LOST_FRAMES = 20  # ... or lost; till then it is looked for all around
+_LEAVES = 0.5  # m/s: no slower ball gets over a rail
 _REFOUND = 0.7  # share of the outline that a hidden ball must show to be found again elsewhere
 _LEAST_LIKENESS = 60.0  # Lab units
 
@@ -50,6 +51,8 @@ class BallTracker:
         self.time: float | None = None
         self._candidates: list[_Candidate] = []
         self._ahead: tuple[float, Prediction] | None = None
+        self.common: Callable[[np.ndarray], np.ndarray] | None = None
+        """Covariance (n, 2, 2) [m^2] that all balls at (n, 2) [m] share, e.g. of the camera's pose; None = none."""
 
     def predict(self, time: float) -> np.ndarray:
         """Return where the balls in play are expected at ``time`` [s], (n, 2) [m], in the order of :meth:`active`."""
@@ -99,7 +102,11 @@ class BallTracker:
 
     def states(self) -> list[BallState]:
         """Return all balls by id, those that are gone included."""
-        return [self.tracks[i].state() for i in sorted(self.tracks)]
+        states = [self.tracks[i].state() for i in sorted(self.tracks)]
+        if self.common is None or not states:
+            return states
+        shared = self.common(np.array([b.position for b in states]))
+        return [replace(b, covariance=b.covariance + more) for b, more in zip(states, shared, strict=True)]
 
     def at_rest(self) -> bool:
         """Tell whether every ball in play is known to rest; one whose place shows bare cloth is not."""
@@ -113,12 +120,16 @@ class BallTracker:
             return {}, np.full((n, m), 1e6)
         offset = np.array([d.position for d in detections])[None] - expected.position[:, None]
         distance = np.sqrt(np.sum(offset**2, axis=-1))
-        foreign = difference(np.array([t.colour for t in tracks])[:, None], np.array([d.colour for d in detections]))
+        seen = np.array([d.colour for d in detections])
+        foreign = np.array([t.unlike(seen) for t in tracks])
         support = np.array([d.support for d in detections])
         sharp = np.array([d.sharp for d in detections])
         still = np.array([t.still for t in tracks])[:, None]
         missed = np.array([t.missed for t in tracks])[:, None]
         apart = distance > _FASTEST * max(dt, 0.005) * (1 + missed) + 0.01
+        # A ball that rolls may show another face, where it is expected.
+        turns = ~still & (missed == 0) & ~expected.hit[:, None] & (distance < 0.4 * self.table.ball_radius)
+        foreign = np.where(turns, np.minimum(foreign, _FOREIGN), foreign)
         apart |= ((foreign > _FOREIGN) & (support > 0.5)) | (foreign > 1.6 * _FOREIGN)
         apart |= ~sharp & still
         # Part of an arm looks like part of a ball.
@@ -168,7 +179,8 @@ class BallTracker:
             track.entering_pocket |= bool(expected.pocket[k]) or (not track.still and self._at_pocket(track, dt))
             if track.missed_clear < (_CLEAR_FRAMES if track.entering_pocket else _LOST_FRAMES):
                 continue
-            gone = Visibility.POCKETED if track.entering_pocket else Visibility.LOST
+            left = Visibility.OFF_TABLE if self._over_the_rail(track) else Visibility.LOST
+            gone = Visibility.POCKETED if track.entering_pocket else left
             track.visibility = gone
             track.mean[2:] = 0.0
             if gone == Visibility.POCKETED:
@@ -186,8 +198,21 @@ class BallTracker:
                 return True
         return False
 
+    def _over_the_rail(self, track: Track) -> bool:
+        """Tell whether a ball that is gone was last seen at a cushion, fast, on its way out."""
+        if track.still or len(track.history) < 2:
+            return False
+        before, last = track.history[-2], track.history[-1]
+        velocity = (last.position - before.position) / max(last.time - before.time, 1e-3)
+        if float(np.linalg.norm(velocity)) < _LEAVES:
+            return False
+        soon = last.position + velocity * 2 * (last.time - before.time)
+        half = np.array([self.table.length, self.table.width]) / 2
+        return bool(np.any((np.abs(soon) > half) & (soon * velocity > 0)))
+
     def _free_ids(self) -> list[int]:
-        return [i for i in self.ids if i not in self.tracks or self.tracks[i].visibility == Visibility.LOST]
+        away = (Visibility.LOST, Visibility.OFF_TABLE)
+        return [i for i in self.ids if i not in self.tracks or self.tracks[i].visibility in away]
 
     def _name(self, loose: list[Detection], time: float) -> None:
         """Give names to balls that have none: all at once in the beginning, later only to what stays."""
@@ -222,7 +247,7 @@ class BallTracker:
         costs = class_costs(labs, np.array([c.white for c in ready]), tuple(ids))
         for column, ball_id in enumerate(ids):
             if ball_id in self.tracks:  # one that was lost is known by its own colour
-                costs[:, column] = np.minimum(costs[:, column], difference(labs, self.tracks[ball_id].colour) - 5)
+                costs[:, column] = np.minimum(costs[:, column], self.tracks[ball_id].unlike(labs) - 5)
         costs = np.where(costs < _LEAST_LIKENESS, costs, 1e6)
         for row, column in zip(*linear_sum_assignment(costs), strict=True):
             if costs[row, column] >= 1e6:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -193,3 +196,83 @@ def test_prediction_knows_contacts():
     assert wall.velocity[0, 0] < 0
     gone = advance(np.array([[0.45, 0.19]]), np.array([[2.0, 2.0]]), 0.05, SMALL)
     assert gone.pocket[0]
+
+
+def _roll(speed: float, deceleration: float, t: float) -> tuple[float, float]:
+    """Return how far a ball has rolled, and its speed."""
+    t = min(t, speed / deceleration)
+    return speed * t - 0.5 * deceleration * t * t, speed - deceleration * t
+
+
+def test_velocity_is_right_and_covariances_are_honest():
+    # Sliding at 2 m/s^2 to begin with, then rolling: normalised errors of many runs against what the filter claims.
+    held, held_velocity, relative = [], [], []
+    sigma = 2.5e-4
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        tracker = BallTracker(SMALL, [0])
+        start = np.array([-0.45, -0.15 + 0.02 * seed])
+        time = settle(tracker, {0: tuple(start)}, rng, 60.0, 40, sigma)
+        offset, way = rng.uniform(0, 1 / 60), np.array([np.cos(0.2), np.sin(0.2)])
+        for k in range(1, 60):
+            t = k / 60 - offset
+            slid, pace = _roll(1.0, 2.0, min(t, 0.15)) if t > 0 else (0.0, 0.0)
+            rolled, pace = _roll(0.7, 0.12, t - 0.15) if t > 0.15 else (0.0, pace)
+            truth = start + way * (slid + rolled)
+            tracker.step(time + k / 60, [detection(0, truth, rng, sigma)], clear)
+            track = tracker.tracks[0]
+            if k < 4:
+                continue
+            error, drift = track.mean[:2] - truth, track.mean[2:] - way * pace
+            held.append(error @ np.linalg.solve(track.covariance[:2, :2], error) < 5.991)
+            held_velocity.append(drift @ np.linalg.solve(track.covariance[2:, 2:], drift) < 5.991)
+            relative.append(np.linalg.norm(drift) / pace)
+    assert np.median(relative) < 0.02
+    assert 0.90 <= np.mean(held) <= 1.0
+    assert 0.85 <= np.mean(held_velocity) <= 0.99
+
+
+def test_stripe_that_turns_in_and_out_of_view_keeps_its_name():
+    # A striped ball shows its colour, then its white, while it rolls past a red one.
+    rng = np.random.default_rng(12)
+    tracker = BallTracker(SMALL, [3, 10])
+    start = np.array([-0.4, 0.05])
+    time = settle(tracker, {10: tuple(start), 3: (0.1, 0.0)}, rng, 60.0, 40)
+    for k in range(1, 70):
+        place = np.array([start[0] + 0.8 * k / 60, start[1]])
+        seen = detection(10, place, rng)
+        if (k // 8) % 2:  # 0.1 s: half a turn
+            seen = replace(seen, colour=nominal_lab(0) + rng.normal(0, 1, 3), white_share=0.9)
+        tracker.step(time + k / 60, [seen, detection(3, (0.1, 0.0), rng)], clear)
+        assert tracker.tracks[10].visibility == Visibility.VISIBLE, k
+        assert tracker.tracks[10].mean[:2] == pytest.approx(place, abs=2e-3), k
+
+
+def test_pose_that_is_not_sure_widens_what_is_told():
+    rng = np.random.default_rng(13)
+    tracker = BallTracker(SMALL, [0, 3])
+    settle(tracker, {0: (0.1, 0.1), 3: (-0.2, 0.0)}, rng)
+    before = tracker.states()
+    tracker.common = lambda positions: np.tile(np.eye(2) * 1e-6, (len(positions), 1, 1))
+    for narrow, wide in zip(before, tracker.states(), strict=True):
+        assert wide.covariance == pytest.approx(narrow.covariance + np.eye(2) * 1e-6)
+
+
+def test_ball_that_jumps_the_rail_is_off_the_table_once_and_known_when_it_is_put_back():
+    rng = np.random.default_rng(14)
+    tracker = BallTracker(SMALL, [0, 1])
+    time = settle(tracker, {0: (0.3, 0.02), 1: (-0.3, 0.1)}, rng)
+    told = []
+    for k in range(1, 50):
+        seen = [detection(1, (-0.3, 0.1), rng)]
+        x = 0.3 + 2.0 * k / 30
+        if x < SMALL.length / 2 - SMALL.ball_stop:
+            seen.append(detection(0, (x, 0.02), rng))
+        told.append({b.ball_id: b for b in tracker.step(time + k / 30, seen, clear)}[0].visibility)
+    assert told[-1] == Visibility.OFF_TABLE
+    assert sum(a != b for a, b in itertools.pairwise(told) if b == Visibility.OFF_TABLE) == 1
+    assert tracker.at_rest()
+    for k in range(50, 80):
+        seen = [detection(1, (-0.3, 0.1), rng), detection(0, (0.1, -0.1), rng)]
+        tracker.step(time + k / 30, seen, clear)
+    assert tracker.tracks[0].visibility == Visibility.VISIBLE
