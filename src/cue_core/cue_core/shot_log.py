@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from cue_core.balls import BallState, Motion, Visibility
 from cue_core.errors import FileFormatError
-from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
+from cue_core.shots import BallTrack, Contact, ContactKind, Shot, ShotRecord, Stroke
 
 FORMAT = "cue-shot-log"
 VERSION = 1
@@ -134,13 +134,35 @@ def _track_from_dict(data: Mapping[str, Any]) -> BallTrack:
     return BallTrack(int(data["id"]), time, np.stack([x, y], -1), covariance, bool(data["pocketed"]))
 
 
+def _contact_to_dict(contact: Contact) -> dict[str, Any]:
+    return {
+        "t": contact.time,
+        "t_stddev": contact.time_stddev,
+        "kind": contact.kind.name,
+        "id": contact.ball_id,
+        "other": contact.other_id,
+        "position": contact.position.tolist(),
+    }
+
+
+def _contact_from_dict(data: Mapping[str, Any]) -> Contact:
+    return Contact(
+        float(data["t"]),
+        float(data["t_stddev"]),
+        ContactKind[data["kind"]],
+        int(data["id"]),
+        int(data["other"]),
+        np.array(data["position"], float),
+    )
+
+
 def _flat(value: Shot | Stroke | None) -> dict[str, Any] | None:
     return None if value is None else {f.name: getattr(value, f.name) for f in fields(value)}
 
 
 def record_to_dict(record: ShotRecord) -> dict[str, Any]:
     """Return a record as plain data, one line of the log."""
-    return {
+    data = {
         "format": FORMAT,
         "version": VERSION,
         "shot_id": record.shot_id,
@@ -154,6 +176,9 @@ def record_to_dict(record: ShotRecord) -> dict[str, Any]:
         "tracks": [_track_to_dict(t) for t in record.tracks],
         "flags": list(record.flags),
     }
+    if record.contacts:
+        data["contacts"] = [_contact_to_dict(c) for c in record.contacts]
+    return data
 
 
 def record_from_dict(data: Mapping[str, Any], where: object = "shot record") -> ShotRecord:
@@ -179,6 +204,7 @@ def record_from_dict(data: Mapping[str, Any], where: object = "shot record") -> 
             tracks=tuple(_track_from_dict(t) for t in data["tracks"]),
             strike_time_stddev=float(data["strike_time_stddev"]),
             flags=tuple(data["flags"]),
+            contacts=tuple(_contact_from_dict(c) for c in data.get("contacts", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(where, f"malformed record: {type(error).__name__} {error}") from None
@@ -209,6 +235,9 @@ class ShotLog:
 
 
 def data_hash(records: Iterable[ShotRecord]) -> str:
-    """Return the first 16 hex digits of the SHA-256 over the records, in any order."""
-    lines = sorted(json.dumps(record_to_dict(r), sort_keys=True) for r in records)
+    """Return the first 16 hex digits of the SHA-256 over the records, in any order.
+
+    Contacts do not count: they follow from the tracks, and messages do not carry them.
+    """
+    lines = sorted(json.dumps(record_to_dict(replace(r, contacts=())), sort_keys=True) for r in records)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

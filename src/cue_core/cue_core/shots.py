@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 
@@ -102,6 +103,34 @@ class BallTrack:
     pocketed: bool = False
 
 
+class ContactKind(IntEnum):
+    """What a ball met."""
+
+    BALL = 1
+    CUSHION = 2
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A contact as the balls' paths tell it.
+
+    Attributes:
+        time: after the record's strike time [s].
+        time_stddev: [s].
+        kind: what was met.
+        ball_id: of the ball, the faster one where two met.
+        other_id: of the other ball; -1 at a cushion.
+        position: (2,) of the ball's centre, in the table frame [m].
+    """
+
+    time: float
+    time_stddev: float
+    kind: ContactKind
+    ball_id: int
+    other_id: int
+    position: np.ndarray
+
+
 @dataclass(frozen=True)
 class ShotRecord:
     """Everything observed of one shot.
@@ -116,6 +145,8 @@ class ShotRecord:
         after: balls at rest after it (pocketed ones with that visibility).
         tracks: the balls that moved.
         flags: quality flags; empty = clean.
+        contacts: between balls and with cushions, in order of time, as far as the paths show them; only in the log,
+            messages do not carry them.
     """
 
     shot_id: str
@@ -128,6 +159,7 @@ class ShotRecord:
     tracks: tuple[BallTrack, ...]
     strike_time_stddev: float = 0.0
     flags: tuple[str, ...] = field(default=())
+    contacts: tuple[Contact, ...] = ()
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from cue_core.balls import BallState, Visibility
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
 from cue_perception.clock_offset import ClockOffset
+from cue_perception.contacts import find_contacts
 from cue_perception.strike import seen_strike_time, strike_time
 from cue_perception.track import FULL, WINDOW, Sample, Track, plausible
 from cue_perception.tracking import BallTracker
@@ -80,6 +81,7 @@ class ShotRecorder:
         self._done = set(done)
         self._open: _Open | None = None
         self._frame = 1 / 30
+        self._quiet = -np.inf
         self.clock = ClockOffset()
 
     def note(self, flags: Iterable[str]) -> None:
@@ -160,7 +162,7 @@ class ShotRecorder:
                 return None
             before = {t.ball_id: self._before(t, time) for t in self._tracker.tracks.values()}
             self._open = _Open(None, time, before)
-            self._open.earliest = time - 1.0
+            self._open.earliest = max(time - 1.0, self._quiet)  # what moved before that belongs to the last record
         current = self._open
         if moving and current.first_motion is None:
             current.first_motion = time
@@ -213,6 +215,7 @@ class ShotRecorder:
         current = self._open
         assert current is not None  # for the type checker: callers hold it
         self._open = None
+        self._quiet = self._tracker.time if self._tracker.time is not None and self._tracker.at_rest() else -np.inf
         flags |= current.flags
         after = tuple(self._after(t) for _, t in sorted(self._tracker.tracks.items()))
         before = tuple(current.before[i] for i in sorted(current.before))
@@ -221,6 +224,8 @@ class ShotRecorder:
         time, spread = self._strike(current, striker, flags)
         tracks = tuple(track for i in sorted(moved) if (track := self._track(current, i, time, after)) is not None)
         flags |= self._flags(current, after, moved)
+        paths = {i: [s for s in self._samples(current, i) if s.time > time and s.time <= self._end(i)] for i in moved}
+        rest = {i: (b.position, b.covariance) for i, b in current.before.items() if b.in_play}
         record = ShotRecord(
             shot_id=current.shot.shot_id if current.shot is not None else "",
             index=self.next_index,
@@ -232,6 +237,7 @@ class ShotRecorder:
             tracks=tracks,
             strike_time_stddev=spread,
             flags=tuple(sorted(flags)),
+            contacts=find_contacts(paths, rest, time, striker, self._tracker.table),
         )
         self.next_index += 1
         if current.shot is not None:
@@ -298,9 +304,7 @@ class ShotRecorder:
         return strike_time(old.position, old.covariance, samples, self._frame, contact)
 
     def _track(self, current: _Open, ball_id: int, strike: float, after: Sequence[BallState]) -> BallTrack | None:
-        ball = self._tracker.tracks[ball_id]
-        end = ball.still_since if ball.still else np.inf
-        samples = plausible([s for s in self._samples(current, ball_id) if strike < s.time <= end + 1e-9])
+        samples = plausible([s for s in self._samples(current, ball_id) if strike < s.time <= self._end(ball_id)])
         if not samples:
             return None
         return BallTrack(
@@ -310,6 +314,11 @@ class ShotRecorder:
             np.array([s.covariance for s in samples]),
             pocketed=any(b.ball_id == ball_id and b.visibility == Visibility.POCKETED for b in after),
         )
+
+    def _end(self, ball_id: int) -> float:
+        """Return until when a ball moved [s]."""
+        ball = self._tracker.tracks[ball_id]
+        return ball.still_since + 1e-9 if ball.still else np.inf
 
     def _flags(self, current: _Open, after: Sequence[BallState], moved: set[int]) -> set[str]:
         flags = set()
@@ -323,6 +332,8 @@ class ShotRecorder:
             old = current.before.get(state.ball_id)
             if state.visibility == Visibility.LOST and old is not None and old.in_play:
                 flags.add("ball_lost")
+            if state.visibility == Visibility.OFF_TABLE and old is not None and old.in_play:
+                flags.add("ball_off_table")
             if state.identity_confidence < 0.6 and state.ball_id in moved:
                 flags.add("identity_doubtful")
             if state.visibility == Visibility.OCCLUDED and state.ball_id in moved:
