@@ -31,9 +31,7 @@ def accuracy(seed: int, index: int, frames: int = 0) -> dict[str, Any]:
                     names.setdefault(states[a].ball_id, int(truth.ids[b]))
     strikes = [(r.strike_time, r.strike_time_stddev) for r in records]
     events = [
-        (r.strike_time + e.time, e.time_stddev, int(e.kind), e.ball_id, e.other_id)
-        for r in records
-        for e in getattr(r, "events", ())
+        (r.strike_time + c.time, c.time_stddev, int(c.kind), c.ball_id, c.other_id) for r in records for c in r.contacts
     ]
     scene = seen.scene
     return {

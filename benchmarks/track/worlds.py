@@ -171,7 +171,7 @@ def _lay(rng: np.random.Generator, table: TableModel, count: int, *, cluster: bo
         middle = rng.uniform(-0.5, 0.5, 2) * half
         turn = rng.uniform(0, np.pi)
         size = int(rng.integers(3, 7))
-        pitch = 2 * radius + rng.uniform(2e-5, 6e-4)
+        pitch = 2 * radius + rng.uniform(1.2e-4, 6e-4)
         for row in range(3):
             for k in range(row + 1):
                 x, y = row * pitch * math.sqrt(3) / 2, (k - row / 2) * pitch
