@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _KEPT = 40
-_LEAST = 0.008  # s: below, the arm's own contact time is as good as the camera's
+_LEAST = 0.010  # s: below, the arm's own contact time is as good as the camera's
 _TRUST = 4.0  # standard errors
 _TELL = 0.02  # s: worth a word
 

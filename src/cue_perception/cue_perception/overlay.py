@@ -23,8 +23,12 @@ def draw_overlay(
     trails: Mapping[int, np.ndarray] | None = None,
     scale: float = 1.0,
     text: str = "",
+    arm: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
-    """Return the image (h, w, 3) with noses, pockets, balls and trails {id: (n, 2) [m]} drawn over it, enlarged."""
+    """Return the image (h, w, 3) with noses, pockets, balls and trails {id: (n, 2) [m]} drawn over it, enlarged.
+
+    ``arm``: outlines (m, 2) [px] of what is masked.
+    """
     picture = (
         image.copy() if scale == 1.0 else cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
     )
@@ -41,6 +45,8 @@ def draw_overlay(
     for pocket in table.pockets:
         ring = place(pocket.position + pocket.radius * circle, 0.0)
         cv2.polylines(picture, [ring], True, _POCKET, 1, cv2.LINE_AA, _SHIFT)
+    for outline in arm:
+        cv2.polylines(picture, [_fixed(outline, scale)], True, _HIDDEN, 1, cv2.LINE_AA, _SHIFT)
     for trail in (trails or {}).values():
         if len(trail) > 1:
             cv2.polylines(picture, [place(trail, table.ball_radius)], False, _SEEN, 1, cv2.LINE_AA, _SHIFT)

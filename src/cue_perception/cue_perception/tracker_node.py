@@ -297,7 +297,10 @@ class TrackerNode(Node):
             self._markers.publish(trail_markers(outcome.balls, trails, self._table, msg.header.stamp))
         if wanted[1]:
             text = f"frame {outcome.frame}" + ("" if outcome.settled else "  moving") + f"  {outcome.open_shot_id}"
-            picture = draw_overlay(image, found.camera, self._table, outcome.balls, trails, text=text)
+            text += "".join(f"  {issue.text}" for issue in self._pipeline.check.issues[:1])
+            view = self._pipeline.arm_view
+            arm = view.outlines() if view is not None else ()
+            picture = draw_overlay(image, found.camera, self._table, outcome.balls, trails, text=text, arm=arm)
             self._debug.publish(array_to_image(picture, "bgr8", msg.header))
 
 
