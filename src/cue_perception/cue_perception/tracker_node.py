@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from pathlib import Path
 
 import cv2
@@ -12,7 +10,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -22,15 +20,15 @@ from cue_core.ros.diagnostics import Health
 from cue_core.ros.images import any_to_bgr, array_to_image
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
-from cue_core.ros.qos import IMAGES_LIVE, IMAGES_LOCKSTEP, LATCHED, RECORDS, STATES, STATES_LATCHED
+from cue_core.ros.qos import IMAGES_LIVE, IMAGES_LOCKSTEP, LATCHED, RECORDS, STATES_LATCHED
 from cue_core.shot_log import ShotLog
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
 from cue_msgs.msg import BallStateArray, ShotExecution, TableInfo
 from cue_msgs.msg import ShotRecord as ShotRecordMsg
-from cue_perception.arm_mask import JointHistory
+from cue_perception.arm_joints_node import ArmJoints
 from cue_perception.camera import Intrinsics
-from cue_perception.health import CAMERA_MOVED
+from cue_perception.check_voice_node import CheckVoice
 from cue_perception.overlay import draw_overlay
 from cue_perception.pipeline import Outcome, Pipeline, TrackerConfig
 from cue_perception.recorder import Execution, Phase
@@ -39,8 +37,6 @@ from cue_perception.saved import SavedState
 from cue_perception.stamps import Verdict
 
 _MARKER_PERIOD = 0.1  # s, wall clock
-_JOINTS_PATIENCE = 0.2  # s, wall clock: how long an image waits for the joint state of its time, once
-_CHECK_PERIOD = 10  # images between two looks at what the self-check says
 
 
 class TrackerNode(Node):
@@ -63,11 +59,9 @@ class TrackerNode(Node):
         self._marked = 0.0
         self._answer: BallStateArray | None = None
         self._health = Health(self)
-        self._flags: frozenset[str] = frozenset()
-        self._took: deque[float] = deque(maxlen=64)
-        self._joints = JointHistory(self._pipeline.arm.joints if self._pipeline.arm is not None else ())
-        self._joints_came = threading.Condition()
-        self._joints_late = False
+        self._voice = CheckVoice(self, self._health, self._pipeline.check, config.lockstep)
+        arm = self._pipeline.arm
+        self._joints = ArmJoints(self, arm.joints, config.lockstep) if arm is not None else None
 
         self._states = self.create_publisher(BallStateArray, "ball_states", STATES_LATCHED)
         self._info = self.create_publisher(TableInfo, "table_info", LATCHED)
@@ -84,9 +78,6 @@ class TrackerNode(Node):
         self.create_subscription(CameraInfo, "camera/camera_info", self._on_lens, images, callback_group=group)
         kind, suffix = (CompressedImage, "/compressed") if config.transport == "compressed" else (Image, "")
         self.create_subscription(kind, f"camera/image_raw{suffix}", self._on_image, images, callback_group=group)
-        if self._pipeline.arm is not None:  # in a group of its own: an image may wait for them
-            states, own = STATES_LATCHED if config.lockstep else STATES, MutuallyExclusiveCallbackGroup()
-            self.create_subscription(JointState, "joint_states", self._on_joints, states, callback_group=own)
 
     def _restore(self) -> SavedState | None:
         if self._run_dir is None:
@@ -124,31 +115,13 @@ class TrackerNode(Node):
             self._answer.open_shot_id = self._pipeline.recorder.open_shot_id
             self._states.publish(self._answer)
 
-    def _on_joints(self, msg: JointState) -> None:
-        with self._joints_came:
-            self._joints.add(convert.stamp_to_nanoseconds(msg.header.stamp), msg.name, msg.position, msg.velocity)
-            self._joints_late = False
-            self._joints_came.notify_all()
-
-    def _joints_at(self, stamp: int) -> np.ndarray | None:
-        """Return the arm's angles (n,) [rad] at an image's stamp [ns].
-
-        The simulated world sends them before the image, but on another topic: in lockstep the image waits for them, so
-        that one seed gives one session. An arm that has fallen silent is waited for once.
-        """
-        with self._joints_came:
-            if self._config.lockstep and not self._joints_late and self._joints.period:
-                came = self._joints_came.wait_for(lambda: self._joints.covers(stamp), _JOINTS_PATIENCE)
-                self._joints_late = not came
-            return self._joints.at(stamp)
-
     def _on_image(self, msg: Image | CompressedImage) -> None:
         begin = time.perf_counter()
         self._frame_id = msg.header.frame_id or self._frame_id
         stamp = convert.stamp_to_nanoseconds(msg.header.stamp)
         try:
             image = any_to_bgr(msg)
-            joints = self._joints_at(stamp) if self._pipeline.arm is not None else None
+            joints = self._joints.at(stamp) if self._joints is not None else None
             outcome = self._pipeline.process(image, stamp, self._lens, joints)
         except CueError as error:
             self._complain(str(error))
@@ -167,9 +140,9 @@ class TrackerNode(Node):
             frame=outcome.frame,
         )
         self._states.publish(self._answer)
-        self._took.append(time.perf_counter() - begin)
-        self._health.tick("image", self._took[-1])
-        self._tell_check(outcome, joints is not None)
+        seconds = time.perf_counter() - begin
+        self._health.tick("image", seconds)
+        self._voice.tell(outcome, seconds, joints is not None)
         self._show(image, outcome, msg)
 
     def _finish(self, record: ShotRecord | None, stamp: Time) -> None:
@@ -205,46 +178,6 @@ class TrackerNode(Node):
             draft = self._run_dir / "table.tmp.png"
             if cv2.imwrite(str(draft), picture):
                 draft.replace(self._run_dir / "table.png")
-
-    def _tell_check(self, outcome: Outcome, arm_known: bool) -> None:
-        """Put what the self-check finds into the diagnostics, and say it once."""
-        check = self._pipeline.check
-        if outcome.frame % _CHECK_PERIOD and outcome.calibrated == (CAMERA_MOVED not in self._flags):
-            return
-        for key, value in check.values().items():
-            self._health.set(key, value)
-        self._health.set("arm masked", arm_known)
-        if not self._config.lockstep:
-            age = 1e-9 * self.get_clock().now().nanoseconds - 1e-9 * outcome.stamp
-            self._health.set("from an image's stamp to its ball states [ms]", f"{1e3 * age:.0f}")
-        texts = [issue.text for issue in check.issues]
-        slow = self._too_slow()
-        if slow:
-            texts.append(slow)
-        if texts:
-            grave = any(issue.grave for issue in check.issues)
-            (self._health.error if grave else self._health.warn)("; ".join(texts))
-        elif self._flags:
-            self._health.ok()
-        flags = check.flags | ({"slow"} if slow else set())
-        for issue in check.issues:
-            if issue.flag not in self._flags and not issue.grave:  # that one is said as the problem
-                self.get_logger().warning(issue.text)
-        if slow and "slow" not in self._flags:
-            self.get_logger().warning(slow)
-        for flag in sorted(self._flags - flags):
-            self.get_logger().info(f"no longer {flag}")
-        self._flags = flags
-
-    def _too_slow(self) -> str:
-        """Return a complaint if images come faster than they are processed; a world in lockstep waits."""
-        period = self._pipeline.check.frames.period
-        if self._config.lockstep or not period or len(self._took) < 32:
-            return ""
-        slowest = sorted(self._took)[int(0.95 * len(self._took))]
-        if slowest < period:
-            return ""
-        return f"too slow: 95 % of the images take up to {1e3 * slowest:.0f} ms, they come every {1e3 * period:.0f} ms"
 
     def _save(self, outcome: Outcome | None = None) -> None:
         """Keep the state where something changed that an image cannot bring back."""
