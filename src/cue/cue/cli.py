@@ -147,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     track.add_argument("--half-turn", action="store_true", help="turn the table frame by 180 degrees")
     track.add_argument("--no-video", action="store_true", help="write no annotated video")
     track.add_argument("--picture", default="", metavar="FILE", help="of one image: write it with what was found")
+    track.add_argument("--twin", default="", metavar="FILE", help="of one image: write the twin over it, with a score")
     track.add_argument("--ball-diameter", type=float, metavar="M", help="of one image: known size of the balls")
     track.add_argument("--marker-side", type=float, metavar="M", help="of one image: side of markers on the frame")
     track.add_argument("--marker-family", default="", metavar="NAME", help="of these markers (default: any)")

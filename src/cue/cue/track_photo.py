@@ -6,6 +6,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from cue.resources import config_file, share
 from cue_core.checks import finite_in
@@ -45,7 +48,14 @@ def track_photo(options: argparse.Namespace) -> int:
         options.marker_family,
         options.half_turn,
     )
-    told = {"source": str(options.source), "preset": options.table or None, **result.to_dict()}
+    told: dict[str, Any] = {"source": str(options.source), "preset": options.table or None, **result.to_dict()}
+    score = None
+    if options.twin:
+        from cue_perception.verify import verify
+
+        score = verify(result, image)
+        told["verification"] = score.to_dict()
+        _save(options.twin, score.picture)
     quiet = options.json == "-"
     if quiet:
         print(json.dumps(told, indent=1))
@@ -53,9 +63,7 @@ def track_photo(options: argparse.Namespace) -> int:
         write_atomically(Path(options.json), json.dumps(told, indent=1) + "\n")
     picture = options.picture or (str(Path(options.out) / "overlay.png") if options.out else "")
     if picture:
-        Path(picture).parent.mkdir(parents=True, exist_ok=True)
-        if not cv2.imwrite(picture, draw_photo(image, result)):
-            raise CueError(f"cannot write {picture}: the name must end like a picture's, e.g. .png")
+        _save(picture, draw_photo(image, result))
     stream = sys.stderr if quiet else sys.stdout
     size = "" if result.scale.known else "guessed "
     print(
@@ -70,9 +78,27 @@ def track_photo(options: argparse.Namespace) -> int:
             f" ({ball.kind.confidence:.0%}), a ball: {ball.confidence:.0%}",
             file=stream,
         )
+    if score is not None:
+        print(
+            f"twin over the picture: edges {score.edge_rms:.2f} px rms, silhouettes {score.silhouette_iou:.2f},"
+            f" cloth {score.cloth_iou:.2f}, SSIM {score.ssim:.2f}, mean Lab dE {score.mean_lab_de:.1f}",
+            file=stream,
+        )
     for warning in result.warnings:
         print(f"note: {warning}", file=stream)
     return 0
+
+
+def _save(path: str, picture: np.ndarray) -> None:
+    import cv2
+
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        written = cv2.imwrite(path, picture)
+    except cv2.error:
+        written = False
+    if not written:
+        raise CueError(f"cannot write {path}: the name must end like a picture's, e.g. .png")
 
 
 def _presets() -> list[TableModel]:

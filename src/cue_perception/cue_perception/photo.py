@@ -121,8 +121,38 @@ def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrins
     Raises:
         TableNotFoundError: the picture shows no table, or not enough of it; the message says what was looked for.
     """
-    height, width = image.shape[:2]
     image = _lit(image)
+    part, view, region, held, table = _seen(image, table, lens)
+    part, view, balls = _find_balls(image, part, view, held, table, region.colour)
+    return _reading(image, part, view, balls, region)
+
+
+def find_view(image: np.ndarray, table: TableModel) -> tuple[Camera, View, np.ndarray]:
+    """Return the camera that sees a table of known size, lens and all; the fit behind it; and the cloth's 8-bit Lab.
+
+    Args:
+        image: (h, w, 3) BGR uint8.
+        table: of known size.
+
+    Raises:
+        TableNotFoundError: no table of this shape is in the picture.
+    """
+    part, view, region, held, _ = _seen(_lit(image), table, None)
+    if not held.aspect:
+        raise TableNotFoundError(
+            f"the table seen is {view.table.length / view.table.width:.2f} times as long as wide, not"
+            f" {table.length / table.width:.2f}"
+        )
+    camera = _whole_camera(image, part, view.camera)
+    size = table.length / view.table.length
+    return Camera(camera.intrinsics, camera.rotation, camera.translation * size), view, region.colour
+
+
+def _seen(
+    image: np.ndarray, table: TableModel | None, lens: Intrinsics | None
+) -> tuple[Part, View, ClothRegion, Held, TableModel | None]:
+    """Return where the table is, what of it was held, and the table if it is the one that was named."""
+    height, width = image.shape[:2]
     if lens is not None and (lens.width, lens.height) != (width, height):
         raise TableNotFoundError(
             f"the image is {width} x {height} px, the calibration says {lens.width} x {lens.height}"
@@ -141,8 +171,7 @@ def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrins
     if best is None:
         raise TableNotFoundError("; ".join(dict.fromkeys(problems)))
     _, view, part, region = best
-    part, view, balls = _find_balls(image, part, view, held, table, region.colour)
-    return _reading(image, part, view, balls, region)
+    return part, view, region, held, table
 
 
 def _lit(image: np.ndarray) -> np.ndarray:
@@ -317,6 +346,13 @@ def _find_balls(
             best = found
         if found[0] > 2.5 and all(b.sharp for b in found[3]):
             break
+    if best[0] < 1.0:  # no patch was round: balls in a cluster, or with dark shadows
+        for ratio in np.geomspace(*_RATIOS, 10):
+            found = _balls_of(
+                image, part, view, float(np.clip(ratio * view.table.length, 0.0126, 0.0479)), known, cloth
+            )
+            if found[0] > 1.15 * best[0]:
+                best = found
     _, fine, view, balls = best
     if not held.lens and len(balls) >= 4:
         focused = _focus(image, fine, view, balls, held)
@@ -483,6 +519,16 @@ def _radii(part: Part, view: View, known: TableModel | None) -> list[float]:
     return [float(np.clip(r, 0.0101, 0.0499)) for r in radii]
 
 
+def _whole_camera(image: np.ndarray, part: Part, camera: Camera) -> Camera:
+    """Return the camera for pixels of the whole picture."""
+    lens = camera.intrinsics
+    matrix = lens.matrix.copy()
+    matrix[[0, 1], [0, 1]] /= part.scale
+    matrix[:2, 2] = part.whole(lens.matrix[:2, 2])
+    whole = Intrinsics(image.shape[1], image.shape[0], matrix, lens.distortion)
+    return Camera(whole, camera.rotation, camera.translation)
+
+
 def _reading(image: np.ndarray, part: Part, view: View, balls: list[Detection], region: ClothRegion) -> Reading:
     camera, table = view.camera, view.table
     positions = np.array([b.position for b in balls]).reshape(-1, 2)
@@ -498,14 +544,7 @@ def _reading(image: np.ndarray, part: Part, view: View, balls: list[Detection], 
         pixel = table.length / float(np.linalg.norm(np.diff(nose_corners(camera, table), axis=0), axis=1).max())
         ratio = float(np.median(each)) / table.length
         sigma = float(np.hypot(1.2 * np.std(each) / np.sqrt(len(each)), 0.25 * pixel)) / table.length
-    scale = 1 / part.scale
-    lens = camera.intrinsics
-    matrix = lens.matrix.copy()
-    matrix[[0, 1], [0, 1]] *= scale
-    matrix[:2, 2] = part.whole(lens.matrix[:2, 2])
-    whole = Camera(
-        Intrinsics(image.shape[1], image.shape[0], matrix, lens.distortion), camera.rotation, camera.translation
-    )
+    whole = _whole_camera(image, part, camera)
     lab = region.colour / np.array([2.55, 1, 1]) - np.array([0, 128, 128])
     balls = _painted(part.image, camera, table, balls)
     return Reading(

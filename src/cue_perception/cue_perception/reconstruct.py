@@ -17,6 +17,8 @@ from cue_perception.noses import edge_bias, nose_candidates, nose_edges
 
 _WORST_CORNERS = 0.012  # of the outline's long side: corners that fit no rectangle of this aspect miss by more
 _FRAME = 0.012  # depth up to which an edge is the cloth's end at the frame
+_SHARED = 12  # so many neighbouring edge points tell as much as one
+_PLAIN_LENS = 0.45  # px: edges that scatter more speak of a lens with distortion, or of the wrong lines
 _WORST_RMS = 1.5  # px: edges of the true noses are straight to a fraction of a pixel
 
 
@@ -91,25 +93,36 @@ def reconstruct(image: np.ndarray, lens: Intrinsics, table: TableModel, half_tur
 
 
 def reconstruct_any_lens(image: np.ndarray, table: TableModel, half_turn: bool = False) -> Reconstruction:
-    """Find the table through a lens of unknown focal length, without distortion: the view that fits best.
+    """Find the table through a lens of which nothing is known.
 
-    Seen from straight above every focal length fits; positions on the bed then come out right all the same.
+    First a lens without distortion is tried at several fields of view; seen from straight above every focal length
+    fits, and positions on the bed then come out right all the same. Where none fits well (distortion, large images,
+    dark cushions), focal length and distortion are fitted with the pose.
 
     Raises:
         TableNotFoundError: no view fits.
     """
+    from cue_perception.photo import find_view
+
     height, width = image.shape[:2]
     found: list[Reconstruction] = []
-    problem = ""
-    for view in (0.6, 0.75, 0.9, 1.05, 1.2, 1.35, 1.5):
+    for view_angle in (0.6, 0.75, 0.9, 1.05, 1.2, 1.35, 1.5):
         try:
-            found.append(reconstruct(image, Intrinsics.guess(width, height, view), table, half_turn))
-        except TableNotFoundError as error:
-            problem = problem or str(error)
-    if not found:
-        raise TableNotFoundError(problem)
-    most = max(r.edges for r in found)  # a wrong view leaves whole cushions unexplained
-    return min((r for r in found if r.edges > 0.9 * most), key=lambda r: r.rms)
+            found.append(reconstruct(image, Intrinsics.guess(width, height, view_angle), table, half_turn))
+        except TableNotFoundError:
+            continue
+    if found:
+        most = max(r.edges for r in found)  # a wrong view leaves whole cushions unexplained
+        best = min((r for r in found if r.edges > 0.9 * most), key=lambda r: r.rms)
+        if best.rms < _PLAIN_LENS:
+            return best
+    coarse = np.clip(np.asarray(image, float) + 0.5, 0, 255).astype(np.uint8)
+    camera, view, cloth = find_view(coarse, table)
+    if (facing(camera) < 0) != half_turn:
+        camera = camera.half_turned()
+    size = table.length / view.table.length
+    step = view.covariance[:6, :6] * np.outer(*2 * [np.repeat([1.0, size], 3)])
+    return Reconstruction(camera, _pose_covariance(camera, step), view.rms, view.edges, cloth)
 
 
 def _rest(result: Reconstruction) -> tuple[float, int, np.ndarray]:
@@ -251,9 +264,9 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
             f" allowed are {_WORST_RMS} px"
         )
     jacobian = jacobian[inlier]
-    # Neighbouring edge points share their error (pixel grid, blur, cushion shape): count every fifth.
+    # Edge points share their errors: neighbours those of pixel grid and blur, all of a cushion that of its shading.
     sigma = max(rms, 0.05)
-    covariance = np.linalg.pinv(jacobian.T @ jacobian) * sigma**2 * 5
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * sigma**2 * _SHARED
     return Reconstruction(camera, covariance, rms, int(inlier.sum()), region.colour)
 
 

@@ -15,7 +15,7 @@ from cue_perception.outline import OutlineFit, fit_outlines
 
 _DEEPEST = 0.6  # share of the cloth's light that a shadow may take
 _GOOD = 0.22  # px: outlines that fit so well need no second look
-_PAINT = 20.0  # grey levels: what differs so much from the cloth, in light or shadow, is something else
+PAINT = 20.0  # grey levels: what differs so much from the cloth, in light or shadow, is something else
 _STARTS = np.concatenate(
     [np.zeros((1, 2)), 0.5 * np.column_stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)])]
 )
@@ -116,7 +116,7 @@ def _filled(flat: np.ndarray, camera: Camera, positions: np.ndarray, radius: flo
     shares = []
     for reach in (0.4, 0.65, 0.85, 1.25):
         at = middle[:, None] + reach * (circle[:, :1] * right[:, None] + circle[:, 1:] * down[:, None])
-        shares.append((np.linalg.norm(sample(flat, at), axis=-1) > _PAINT).mean(axis=1))
+        shares.append((np.linalg.norm(sample(flat, at), axis=-1) > PAINT).mean(axis=1))
     return np.asarray(0.2 * shares[0] + 0.35 * shares[1] + 0.45 * shares[2] - 0.4 * shares[3])
 
 
