@@ -25,6 +25,7 @@ _LATER_FRAMES = 15  # the same once the table is known: arms come and go
 _CLEAR_FRAMES = 6  # with cloth in view where a ball should be, before it is in the pocket that it ran to ...
 _LOST_FRAMES = 20  # ... or lost; till then it is looked for all around
 _LEAVES = 0.5  # m/s: no slower ball gets over a rail
+_FULL_OUTLINE = 0.8  # share of the outline from which on a ball at rest may show another face
 _REFOUND = 0.7  # share of the outline that a hidden ball must show to be found again elsewhere
 _LEAST_LIKENESS = 60.0  # Lab units
 
@@ -127,8 +128,9 @@ class BallTracker:
         still = np.array([t.still for t in tracks])[:, None]
         missed = np.array([t.missed for t in tracks])[:, None]
         apart = distance > _FASTEST * max(dt, 0.005) * (1 + missed) + 0.01
-        # A ball that rolls may show another face, where it is expected.
-        turns = ~still & (missed == 0) & ~expected.hit[:, None] & (distance < 0.4 * self.table.ball_radius)
+        # A ball that rolls may show another face, where it is expected; one that was just struck is not far away yet.
+        turns = ~still | (sharp & (support > _FULL_OUTLINE))
+        turns &= (missed == 0) & ~expected.hit[:, None] & (distance < 0.5 * self.table.ball_radius)
         foreign = np.where(turns, np.minimum(foreign, _FOREIGN), foreign)
         apart |= ((foreign > _FOREIGN) & (support > 0.5)) | (foreign > 1.6 * _FOREIGN)
         apart |= ~sharp & still
