@@ -42,7 +42,8 @@ class FrameWatch:
             self._last = stamp
 
     def _count(self, gap: float) -> None:
-        missing = max(round(gap / self.period) - 1, 0) if self.period else 0
+        period = self.period
+        missing = max(round(gap / period) - 1, 0) if period else 0
         self.lost += missing
         self._newest.append(missing)
         self._gaps.append(gap)

@@ -126,8 +126,11 @@ class SelfCheck:
 
     @property
     def suspect(self) -> bool:
-        """Tell whether this very image looks moved: no ball may be measured in it."""
-        return self.edges is not None and self.edges.suspect
+        """Tell whether this very image looks moved: no ball may be measured in it.
+
+        A camera that shakes without end is measured with all the same, flagged, rather than never.
+        """
+        return self.edges is not None and self.edges.suspect and not self._is(CAMERA_SHAKES)
 
     @property
     def moved(self) -> str:

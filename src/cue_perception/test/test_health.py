@@ -139,6 +139,7 @@ def test_shaking_camera_has_not_moved(watch, still):
         flags = watch.show(nudged(still, *((2.0, 1.0) if k % 2 else (-2.0, -1.0)), 0.0))
         assert not watch.check.moved
     assert flags == {"camera_shakes"}
+    assert not watch.check.suspect, "flagged, but measured with"
     assert watch.show(still, 10) == frozenset()
 
 
