@@ -21,13 +21,14 @@ from cue_core.table import TableModel
 from cue_perception.camera import Intrinsics
 from cue_perception.errors import SourceError, TableNotFoundError
 from cue_perception.overlay import draw_overlay
-from cue_perception.pipeline import Outcome, Pipeline, TrackerConfig
+from cue_perception.pipeline import AVERAGING, Outcome, Pipeline, TrackerConfig
 from cue_perception.sources import Source
 
 SHOTS, BALLS, FILM, SUMMARY = "shots.jsonl", "balls.jsonl", "annotated.mp4", "summary.json"
 FORMAT, VERSION = "cue-balls-log", 1
 _SEARCH = 60  # images in which the table must be found
 _TRAIL = 3.0  # s
+_WIDEST = 1920  # px: larger images cost time and tell no more of where a ball is
 _CODECS = ("avc1", "mp4v")
 
 
@@ -46,6 +47,8 @@ class Result:
         last: the last word on each ball.
         rms: of the nose edges [px].
         film: whether the annotated film was written; else why not.
+        counts: of stamps by verdict.
+        problem: why the table was not found in the images so far.
     """
 
     images: int = 0
@@ -55,6 +58,7 @@ class Result:
     rms: float = float("nan")
     film: str = ""
     counts: dict[str, int] = field(default_factory=dict)
+    problem: str = ""
 
 
 class Film:
@@ -108,8 +112,8 @@ def track_film(
 ) -> Result:
     """Track a film and write ``shots.jsonl``, ``balls.jsonl``, ``annotated.mp4`` into a folder.
 
-    The files appear under their names only when the whole film has been tracked; a run that is cut leaves the earlier
-    ones as they were.
+    Images wider than 1920 px are reduced to that. The files appear under their names only when the whole film has been
+    tracked; a run that is cut leaves the earlier ones as they were.
 
     Args:
         source: opened film or folder.
@@ -137,7 +141,8 @@ def track_film(
         with open(drafts[BALLS], "w", encoding="utf-8") as balls:
             balls.write(_line({"format": FORMAT, "version": VERSION, "table": table.name, "fps": source.fps}))
             for number, stamp, image in _images(source, lens):
-                outcome = pipeline.process(image, round(stamp * 1e9), lens)
+                image, seen = reduced(image, lens)
+                outcome = pipeline.process(image, round(stamp * 1e9), seen)
                 _check_found(pipeline, outcome, result, number)
                 result.images = number + 1
                 _keep(outcome.record, log, result)
@@ -146,9 +151,7 @@ def track_film(
                     picture = _draw(picture, pipeline, outcome, image, stamp, result)
                 progress(number + 1)
         if pipeline.reconstruction is None:
-            raise TableNotFoundError(
-                f"no table was found in {result.images} images: {pipeline.problem or 'too few to average'}"
-            )
+            raise TableNotFoundError(f"no table was found in {result.images} images: {result.problem}")
         _end(pipeline, log, result)
         result.counts = {verdict.value: count for verdict, count in pipeline.guard.counts.items()}
         drafts[SHOTS].touch()
@@ -197,8 +200,27 @@ def _check_found(pipeline: Pipeline, outcome: Outcome, result: Result, number: i
         if not np.isfinite(result.rms):
             result.rms, result.calibrated_at = found.rms, number
         result.last = outcome.balls
-    elif number + 1 >= _SEARCH and not np.isfinite(result.rms):
-        raise TableNotFoundError(f"no table was found in the first {number + 1} images: {pipeline.problem}")
+        return
+    if pipeline.problem != AVERAGING or not result.problem:
+        result.problem = pipeline.problem
+    if number + 1 >= _SEARCH and not np.isfinite(result.rms):
+        raise TableNotFoundError(f"no table was found in the first {number + 1} images: {result.problem}")
+
+
+def reduced(image: np.ndarray, lens: Intrinsics | None) -> tuple[np.ndarray, Intrinsics | None]:
+    """Return an image (h, w, 3) no wider than 1920 px, and the lens that fits it."""
+    height, width = image.shape[:2]
+    if width <= _WIDEST:
+        return image, lens
+    scale = _WIDEST / width
+    small = cv2.resize(image, (_WIDEST, round(height * scale)), interpolation=cv2.INTER_AREA)
+    if lens is None:
+        return small, None
+    factor = np.array([scale, small.shape[0] / height])
+    matrix = lens.matrix.copy()
+    matrix[:2, :2] *= factor[:, None]
+    matrix[:2, 2] = (matrix[:2, 2] + 0.5) * factor - 0.5  # pixel centres lie at whole numbers
+    return small, Intrinsics(small.shape[1], small.shape[0], matrix, lens.distortion)
 
 
 def _draw(

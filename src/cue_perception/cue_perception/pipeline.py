@@ -30,6 +30,7 @@ from cue_perception.tracking import BallTracker
 
 _MOVED_CAMERA = 1.0  # px: a saved calibration whose noses lie this far from the edges is not believed
 TRANSPORTS = ("raw", "compressed")
+AVERAGING = "averaging the first images"
 _COVERED = 0.5  # share of a ball under the arm from which only a (nearly) whole outline is believed ...
 _WHOLE = 0.85  # ... of a ball that is known to lie there
 _TRY_AGAIN = 30  # images between two attempts to find the table again
@@ -176,7 +177,7 @@ class Pipeline:
             before = self.balls.time
             image = self.check.corrected(image)
             found = self._uncovered(self._detector.detect(image, self.balls.predict(time)))
-            self.balls.step(time, found, self._cover)
+            self.balls.update(time, found, self._cover)
             record = self.recorder.on_frame(time, 0.0 if before is None else time - before) or record
         return self._answer(stamp, verdict, record, found)
 
@@ -286,7 +287,7 @@ class Pipeline:
         cv2.accumulate(image, self._sum)
         self._summed += 1
         if self._summed < self.config.calibration_images:
-            self.problem = "averaging the first images"
+            self.problem = AVERAGING
             return
         mean = self._sum / self._summed
         self._sum = None

@@ -30,7 +30,7 @@ from cue_perception.arm_joints_node import ArmJoints
 from cue_perception.camera import Intrinsics
 from cue_perception.check_voice_node import CheckVoice
 from cue_perception.overlay import draw_overlay
-from cue_perception.pipeline import Outcome, Pipeline, TrackerConfig
+from cue_perception.pipeline import AVERAGING, Outcome, Pipeline, TrackerConfig
 from cue_perception.recorder import Execution, Phase
 from cue_perception.ros_messages_node import lens_from_msg, static_transforms, table_from_camera, trail_markers
 from cue_perception.saved import SavedState
@@ -203,7 +203,7 @@ class TrackerNode(Node):
 
     def _complain(self, problem: str, averaging: bool = False) -> None:
         """Say a problem once, and keep it in the diagnostics."""
-        if averaging and problem == "averaging the first images":
+        if averaging and problem == AVERAGING:
             return
         (self._health.error if self._pipeline.check.lost_because else self._health.warn)(problem)
         if problem != self._said:

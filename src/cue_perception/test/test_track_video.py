@@ -16,6 +16,7 @@ from cue_core.balls import BallState, Visibility
 from cue_core.shot_log import ShotLog, read_lines
 from cue_core.shots import BallTrack, ShotRecord
 from cue_perception import offline
+from cue_perception.camera import Intrinsics
 from cue_perception.offline import EncoderError, Film, Result, track_film
 from cue_perception.sources import SourceConfig, opened
 from cue_perception.testing import SMALL, Scene, lens_640, look_at
@@ -138,8 +139,6 @@ def test_nothing_half_done_is_left_behind(shown, tmp_path, monkeypatch):
         if images == 9:
             raise KeyboardInterrupt
 
-    from cue_perception.camera import Intrinsics
-
     with opened(SourceConfig(source=str(shown.film))) as source, pytest.raises(KeyboardInterrupt):
         track_film(source, SMALL, Intrinsics.load(shown.camera), tmp_path, progress=cut)
     assert {p.name for p in tmp_path.iterdir()} == {"shots.jsonl"}
@@ -181,6 +180,17 @@ def test_a_folder_without_a_table_says_why(shown, tmp_path, capsys):
     assert "no table was found in 8 images: " in said and said.count("\n") == 1
     assert len(said) > len("cue: no table was found in 8 images: \n") + 10, "the reason is told"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_large_images_are_reduced_with_their_lens():
+    lens = lens_640()
+    large = Intrinsics(3840, 2160, np.diag([6.0, 6.0, 1.0]) @ lens.matrix, lens.distortion)
+    image, small = offline.reduced(np.zeros((2160, 3840, 3), np.uint8), large)
+    assert image.shape == (1080, 1920, 3) and (small.width, small.height) == (1920, 1080)
+    spot = np.array([[1000.0, 700.0], [3000.0, 90.0]])
+    # The middle of two by two pixels is the middle of the one that they become.
+    assert small.distort(large.undistort(spot + 0.5)) == pytest.approx(spot / 2, abs=1e-6)
+    assert offline.reduced(image, small)[0] is image
 
 
 def test_images_of_several_sizes_are_refused(shown, tmp_path, capsys):
