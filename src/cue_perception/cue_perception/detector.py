@@ -327,12 +327,12 @@ class Detector:
         chroma = np.hypot(lab[..., 1], lab[..., 2])
         white = (lab[..., 0] > 62) & (chroma < 22)
         share = white.mean(axis=1)
-        paint = np.array(
-            [
-                np.median(pixels[~w] if s < 0.75 else pixels, axis=0)
-                for pixels, w, s in zip(lab, white, share, strict=True)
-            ]
-        )
+        # The median of what is not white, unless nearly all is: sorted with the white ones last.
+        left_out = white & (share < 0.75)[:, None]
+        ordered = np.sort(np.where(left_out[..., None], np.inf, lab), axis=1)
+        count = (~left_out).sum(axis=1)
+        balls = np.arange(len(positions))
+        paint = 0.5 * (ordered[balls, (count - 1) // 2] + ordered[balls, count // 2])
         return paint, share
 
 

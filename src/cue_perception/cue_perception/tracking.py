@@ -80,7 +80,12 @@ class BallTracker:
     def step(
         self, time: float, detections: Sequence[Detection], cover: Callable[[np.ndarray], np.ndarray]
     ) -> list[BallState]:
-        """Take the detections of one image and return all balls by id.
+        """Take the detections of one image and return all balls by id; see :meth:`update`."""
+        self.update(time, detections, cover)
+        return self.states()
+
+    def update(self, time: float, detections: Sequence[Detection], cover: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Take the detections of one image.
 
         Args:
             time: of the image, later than the one before [s].
@@ -99,7 +104,6 @@ class BallTracker:
             tracks[k].update(detections[j], time, dt)
         self._unseen([k for k in range(len(tracks)) if k not in pairs], tracks, expected, cover, dt)
         self._name([d for j, d in enumerate(detections) if j not in set(pairs.values()) and d.sharp], time)
-        return self.states()
 
     def states(self) -> list[BallState]:
         """Return all balls by id, those that are gone included."""
