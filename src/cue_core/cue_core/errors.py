@@ -14,8 +14,10 @@ class OutOfRangeError(CueError):
 
     def __init__(self, name: str, value: object, low: float, high: float, unit: str = "") -> None:
         """Name the quantity, what was given, and the closed range allowed."""
-        suffix = f" {unit}" if unit else ""
-        super().__init__(f"{name} is {value!r}, allowed is {low:g} to {high:g}{suffix}")
+        suffix = f" {unit}" if unit not in ("", "1") else ""
+        # a NumPy number is told as a number
+        shown = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+        super().__init__(f"{name} is {shown!r}, allowed is {low:g} to {high:g}{suffix}")
 
 
 class UnknownNameError(CueError):

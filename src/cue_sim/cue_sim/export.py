@@ -19,11 +19,14 @@ from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import ParameterEstimate
 from cue_core.table import TableModel
+from cue_sim.laws import EXTRAS
 from cue_sim.laws.library import ABI
 from cue_sim.twin import Twin
 
 FORMAT = "cue-twin"
 VERSION = 1
+_POLICY = "event-aligned"
+_STEPS = ("policy", "largest_s", "impact_s")
 _KEYS = {
     "format",
     "version",
@@ -52,7 +55,7 @@ def twin_to_dict(twin: Twin, estimate: ParameterEstimate, balls: Sequence[BallSt
         ],
         "positions_m": {str(b.ball_id): [float(v) for v in b.position] for b in balls if b.in_play},
         "estimate": estimate.to_dict(),
-        "steps": {"policy": "event-aligned", "largest_s": twin.largest_step, "impact_s": twin.impact_step},
+        "steps": {"policy": _POLICY, "largest_s": twin.largest_step, "impact_s": twin.impact_step},
         "laws_beyond_parameters": {k: list(v) if isinstance(v, tuple) else v for k, v in twin.extras.items()},
     }
 
@@ -75,6 +78,10 @@ def twin_from_dict(data: Mapping[str, Any], where: object = "twin") -> tuple[Twi
                 where,
                 f"was made with MuJoCo {data['mujoco']}, this is {mujoco.mj_versionString()}: results would differ",
             )
+        only_keys(f"{where}: steps", data["steps"], _STEPS, _STEPS)
+        if data["steps"]["policy"] != _POLICY:
+            raise FileFormatError(where, f"has step policy {data['steps']['policy']!r}, this twin has {_POLICY!r} only")
+        only_keys(f"{where}: laws_beyond_parameters", data["laws_beyond_parameters"], EXTRAS)
         extras = {k: tuple(v) if isinstance(v, list) else v for k, v in data["laws_beyond_parameters"].items()}
         twin = Twin(
             TableModel.from_dict(data["table"]),
@@ -115,9 +122,16 @@ def load_balls(path: Path | str) -> tuple[BallState, ...]:
         FileFormatError: it is missing or malformed.
     """
     try:
-        return tuple(BallState(int(b), np.array(p, float)) for b, p in _read(path)["positions_m"].items())
+        return tuple(BallState(int(b), _place(p)) for b, p in _read(path)["positions_m"].items())
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise FileFormatError(path, f"malformed positions: {type(error).__name__} {error}") from None
+
+
+def _place(values: Sequence[float]) -> np.ndarray:
+    place = np.array(values, float)
+    if place.shape != (2,) or not np.isfinite(place).all():
+        raise ValueError(f"{values} are not two finite coordinates")
+    return place
 
 
 def _read(path: Path | str) -> dict[str, Any]:

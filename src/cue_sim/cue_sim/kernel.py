@@ -67,7 +67,8 @@ FAULTS = {
     -6: "bad start",
     -7: "bad parameters",
 }
-"""Names of the kernel's faults. A bad start is one faster than 100 m/s or 10^4 rad/s, or farther away than 100 m."""
+"""Names of the kernel's faults. A bad start is one faster than 100 m/s or 10^4 rad/s, or more than two
+diameters behind the nose lines."""
 _WARNING = -10
 _WARNINGS = {
     "INERTIA": "nearly singular inertia",

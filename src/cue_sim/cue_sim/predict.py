@@ -110,10 +110,13 @@ def start_from(
             does not take part; balls beyond the twin's are refused.
 
     Raises:
-        FileFormatError: no cue ball in play, or a ball in play that the twin lacks.
+        FileFormatError: no cue ball in play, a ball twice, or one in play that the twin lacks.
         OutOfRangeError: a stroke that no cue can make.
     """
     order = tuple(ball_ids) if ball_ids is not None else tuple(b.ball_id for b in balls)
+    playing = [b.ball_id for b in balls if b.in_play]
+    if len(set(playing)) < len(playing):
+        raise FileFormatError("balls", f"each may be there once, got {playing}")
     present = {b.ball_id: b for b in balls if b.in_play}
     if CUE_BALL not in present or CUE_BALL not in order:
         raise FileFormatError("balls", f"need the cue ball (id 0) in play, got {sorted(present)}")

@@ -171,6 +171,8 @@ class _Round:
                 raise FileFormatError(
                     "start", f"does not fit {n} balls: positions {shapes[0]}, velocities {shapes[1]}, spins {shapes[2]}"
                 )
+            if start.lifts is not None and np.shape(start.lifts) != (n,):
+                raise FileFormatError("start", f"does not fit {n} balls: lifts {np.shape(start.lifts)}")
             self._position[job], self._velocity[job] = start.positions, start.velocities
             self._spin[job], self._in_play[job] = start.spins, start.in_play
         laws = np.ascontiguousarray(request.laws.values[first:last])
@@ -296,7 +298,9 @@ class _Round:
         start = self._starts[job]
         if start.lifts is None:
             return []
-        high = np.flatnonzero((start.lifts > lift_off_speed(self._keep[0][job])) & np.asarray(start.in_play, bool))
+        high = np.flatnonzero(
+            (np.asarray(start.lifts, float) > lift_off_speed(self._keep[0][job])) & np.asarray(start.in_play, bool)
+        )
         return [Event(0.0, EventKind.AIRBORNE, self._layout.ball_ids[i], 0) for i in high]
 
 

@@ -11,8 +11,11 @@ also turns the ball away from the stroke, to the other side (squirt, TP A.31, m/
 
     tan(squirt) = 5/2 a sqrt(1 - a^2) / (1 + m/m_e + 5/2 (1 - a^2))
 
-An elevated cue gives the part of J in the table plane; the slate carries the rest, and the spin axis leans (masse). In
-truth the slate gives a share of that rest back, and the ball jumps: :func:`lift` says how fast.
+An elevated cue gives the part of J in the table plane; the slate carries the rest, and the spin axis leans (masse). The
+ball is squeezed out between the heavy cue and the slate: only its level motion makes way for the tip, so the 1 above
+becomes cos^2(elevation), and struck at its centre it leaves with (1 + e) V / cos(elevation). A real cue gives way, and
+the slate gives a share of the rest back, so that the ball jumps (:func:`lift` says how fast): the more the cue is
+raised, the slower real balls are than this. Beyond ``LARGEST_ELEVATION`` a stroke is refused.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ from cue_sim.laws import SLATE_RESTITUTION
 
 END_MASS_RATIO = 20.0
 """Ball mass / effective end mass of the shaft: squirt below 2 degrees, as usual cues have (Alciatore TP A.31)."""
+LARGEST_ELEVATION = 1.2
+"""Of a cue whose stroke the model takes [rad]: there the ball leaves 2.8 times as fast as from a level one. It is the
+most that an arm may be set to (``largest_elevation`` of ``cue_arm.settings``)."""
 _TIP_RESTITUTION = list(PARAMETERS).index("tip_restitution")
 
 
@@ -41,12 +47,12 @@ def strike(parameters: np.ndarray, table: TableModel, stroke: Stroke | Shot) -> 
         stroke: as measured, or as asked for; the tip's speed is taken along the cue's axis.
 
     Raises:
-        OutOfRangeError: an offset beyond the miscue limit, or a speed that no cue has.
+        OutOfRangeError: an offset beyond the miscue limit, a cue raised too far, or a speed that no cue has.
     """
     speed = stroke.tip_speed if isinstance(stroke, Stroke) else stroke.speed
     speed = finite_in("tip speed", speed, 0.0, 15.0, "m/s")
     azimuth = finite_in("azimuth", stroke.azimuth, -4 * math.pi, 4 * math.pi, "rad")
-    elevation = finite_in("elevation", stroke.elevation, 0.0, math.pi / 2, "rad")
+    elevation = finite_in("elevation", stroke.elevation, 0.0, LARGEST_ELEVATION, "rad")
     a, b = stroke.side_offset, stroke.vertical_offset
     finite_in("tip offset", math.hypot(a, b), 0.0, 1.5 * MISCUE_OFFSET, "ball radii")
 

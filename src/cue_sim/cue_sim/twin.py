@@ -32,6 +32,8 @@ from cue_sim.rollouts import LawRows, Request, Rollouts, Steps, cores, roll_out
 HORIZON = 60.0
 """Longest simulated shot [s]; on any cloth within the parameters' bounds balls rest sooner: at most 35 s after a stroke
 of 3 m/s, on the largest table with the least friction and cushions that lose nothing."""
+LONGEST_HORIZON = 1e4
+"""Longest horizon that may be asked for [s]."""
 FINEST_IMPACT, COARSEST_IMPACT = 1e-7, 1e-4
 """Shortest and longest step in which an impact may happen [s]; in the longest, a ball at 10 m/s moves by 1 mm."""
 
@@ -91,6 +93,8 @@ class Twin:
         self.ball_ids = tuple(int(b) for b in ball_ids)
         self.radii = dict(radii or {})
         self.masses = dict(masses or {})
+        if strange := sorted((set(self.radii) | set(self.masses)) - set(self.ball_ids)):
+            raise FileFormatError("radii or masses", f"name balls {strange} that are not in the twin")
         self.largest_step = largest_step
         self.impact_step = impact_step
         self.extras = dict(extras or {})
@@ -239,6 +243,7 @@ class Twin:
         cancelled: Callable[[], bool] | None = None,
         clock: bool = False,
     ) -> Rollouts:
+        horizon = finite_in("horizon", horizon, 0.0, LONGEST_HORIZON, "s")
         request = Request(starts, laws, times, limits, horizon)
         steps = Steps(self.largest_step, self.impact_step)
         return roll_out(request, self.layout, self._worker, steps, threads or cores(), progress, cancelled, clock)

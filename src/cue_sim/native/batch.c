@@ -5,10 +5,11 @@
 
 #include "cue_kernel.h"
 
-// Beyond these nothing is a shot, and MuJoCo would warn [m, m/s, rad/s].
+// Beyond these nothing is a shot, and MuJoCo would warn [m/s, rad/s].
 #define FASTEST 100.
 #define FASTEST_SPIN 1e4
-#define FARTHEST 100.
+// A ball farther behind the nose lines than this lies on no bed and in no pocket; a nearer one is set on the bed [radii].
+#define FARTHEST 4.
 
 static int finite_all(const double* values, int count) {
   for (int k = 0; k < count; k++) {
@@ -23,7 +24,8 @@ static int start_fault(const cue_layout* layout, const double* x, const double* 
   for (int i = 0; i < layout->balls; i++) {
     if (!in_play[i]) continue;
     if (!finite_all(x + 2 * i, 2) || !finite_all(v + 2 * i, 2) || !finite_all(w + 3 * i, 3)) return CUE_NOT_FINITE;
-    if (fmax(fabs(x[2 * i]), fabs(x[2 * i + 1])) > FARTHEST || hypot(v[2 * i], v[2 * i + 1]) > FASTEST ||
+    const double beyond = fmax(fabs(x[2 * i]) - layout->half_length, fabs(x[2 * i + 1]) - layout->half_width);
+    if (beyond > FARTHEST * layout->radius[i] || hypot(v[2 * i], v[2 * i + 1]) > FASTEST ||
         mju_norm3(w + 3 * i) > FASTEST_SPIN) {
       status = CUE_BAD_START;
     }

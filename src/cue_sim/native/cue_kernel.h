@@ -33,7 +33,7 @@ enum {
   CUE_ESCAPE = -3,    // a ball left the table other than through a pocket
   CUE_TOO_MANY_STEPS = -4,
   CUE_TOO_MANY_CONTACTS = -5,  // at once, or more events than fit into the record
-  CUE_BAD_START = -6,          // balls faster or farther away than any shot has them
+  CUE_BAD_START = -6,          // balls faster than any shot has them, or off the table
   CUE_BAD_LAWS = -7,           // coefficients without a meaning
   CUE_WARNING = -10,           // less w: MuJoCo's own mjtWarning w
 };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,11 +14,11 @@ import numpy as np
 import pytest
 
 from cue_core.balls import BallState
-from cue_core.errors import FileFormatError
+from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shots import Stroke
 from cue_core.table import TableModel
-from cue_sim.export import load_twin, save_twin
+from cue_sim.export import load_balls, load_twin, save_twin, twin_from_dict, twin_to_dict
 from cue_sim.portable import save_portable
 from cue_sim.predict import start_from
 from cue_sim.twin import Twin
@@ -108,6 +109,35 @@ def test_broken_files_are_named(tmp_path):
         load_twin(path)
     with pytest.raises(FileFormatError, match="cannot be written"):
         save_twin(tmp_path / "nowhere" / "twin.json", Twin(TABLE, (0,)), ESTIMATE)
+
+
+@pytest.mark.parametrize(
+    "place, value, named",
+    [
+        (("steps", "policy"), "fixed", "policy 'fixed'"),
+        (("steps", "largest"), 0.1, "unknown key largest"),
+        (("laws_beyond_parameters",), [], "needs a mapping"),
+        (("laws_beyond_parameters", "gravity"), math.nan, "gravity is nan"),
+    ],
+)
+def test_a_changed_file_is_refused_by_name(place, value, named):
+    data = twin_to_dict(Twin(TABLE, (0, 1)), ESTIMATE)
+    inner = data
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises(CueError, match=named):
+        twin_from_dict(data)
+
+
+@pytest.mark.parametrize("place", [[0.1], [0.1, None], [math.nan, 0.0]])
+def test_balls_without_a_place_are_refused(tmp_path, place):
+    save_twin(tmp_path / "twin.json", Twin(TABLE, (0, 1)), ESTIMATE, BALLS[:1])
+    data = json.loads((tmp_path / "twin.json").read_text())
+    data["positions_m"]["0"] = place
+    (tmp_path / "twin.json").write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match="malformed positions"):
+        load_balls(tmp_path / "twin.json")
 
 
 def test_the_portable_copy_loads_alone_and_behaves_like_a_table(tmp_path):

@@ -92,11 +92,30 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
         ({"gravity": 0.0}, "gravity"),
         ({"slate_restitution": 1.1}, "slate_restitution"),
         ({"hop_height": -1.0}, "hop_height"),
+        ({"tip_restitution": -5.0}, "tip_restitution"),
+        ({"tilt_x": 1000.0}, "tilt_x"),
+        ({"cushion_restitution_slope": 1e9}, "cushion_restitution_slope"),
+        ({"cushion_offset": (0.0, 9.0, 0.0, 0.0, 0.0, 0.0)}, "cushion_offset of cushion 1"),
+        # what is not finite would pass unseen through fmin and fmax: a cushion without rebound, balls without friction
+        ({"cushion_offset": (math.nan,) * 6}, "cushion_offset of cushion 0"),
+        *(
+            ({name: math.nan}, name)
+            for name in (*PARAMETERS, "gravity", "nap", "rolling_slope", "ball_friction_decay", "hop_height")
+        ),
     ],
 )
 def test_nonsense_is_refused_by_name(changes: dict[str, object], named: str) -> None:
     with pytest.raises(OutOfRangeError, match=f"^{named} is"):
         replace(NOMINAL, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes, named", [({"mass": -1.0}, "mass"), ({"radius": 0.0}, "radius"), ({"tilt": 2.0}, "tilt")]
+)
+def test_a_law_on_its_own_refuses_what_is_no_ball(changes: dict[str, float], named: str) -> None:
+    impact = replace(CushionImpact(np.array([0.5, 1.0]), np.zeros(3), 0.0286, 0.17, 0.27), **changes)  # type: ignore[arg-type]
+    with pytest.raises(OutOfRangeError, match=f"^{named} is"):
+        laws.find("cushion", "coulomb")(impact, NOMINAL)
 
 
 def test_the_vector_is_what_the_kernel_reads() -> None:

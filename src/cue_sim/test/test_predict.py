@@ -52,6 +52,8 @@ def test_balls_that_do_not_fit_are_refused():
         start_from(BALLS[1:], Stroke(1.0, 0.0), nominal_values(), TABLE)
     with pytest.raises(FileFormatError, match=r"\[3\] are not in the twin"):
         start_from(BALLS, Stroke(1.0, 0.0), nominal_values(), TABLE, ball_ids=(0, 1))
+    with pytest.raises(FileFormatError, match="each may be there once"):
+        start_from((*BALLS, BALLS[1]), Stroke(1.0, 0.0), nominal_values(), TABLE)
 
 
 def test_draws_follow_the_covariance_and_stay_in_bounds():

@@ -266,5 +266,9 @@ def test_wrong_input_is_refused_by_name():
         simulate(SMALL, Start.at_rest(np.array([[0.2, SMALL.width / 2 - SMALL.ball_stop + 0.002]])), LAWS)
     with pytest.raises(FileFormatError, match="not finite"):
         simulate(SMALL, Start.at_rest(np.array([[0.2, math.nan]])), LAWS)
-    with pytest.raises(FileFormatError, match="not finite"):
-        simulate(SMALL, Start.at_rest(np.array([[0.2, 0.0]])), replace(LAWS, cushion_friction=math.nan))
+    with pytest.raises(FileFormatError, match=r"ball 0 behind the cushions, at \(5\+0j\)"):
+        simulate(SMALL, Start.at_rest(np.array([[5.0, 0.0]])), LAWS)
+    path = simulate(SMALL, Start.at_rest(np.array([[0.2, 0.0]])), LAWS)
+    for time in (-1.0, math.nan):
+        with pytest.raises(FileFormatError, match="times"):
+            path.positions(time)

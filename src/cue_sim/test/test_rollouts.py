@@ -184,6 +184,7 @@ def test_m08_bad_samples_are_marked_and_the_others_unharmed(twin, starts):
         (lambda s: s.velocities.__setitem__((0, 0), 1e6), "bad start"),
         (lambda s: s.spins.__setitem__((0, 2), -1e8), "bad start"),
         (lambda s: s.positions.__setitem__((3, 1), 1e5), "bad start"),
+        (lambda s: s.positions.__setitem__((3, 0), SEVEN.length / 2 + 5 * SEVEN.ball_radius), "bad start"),
         (lambda s: (s.positions.__setitem__(0, (0.2, SEVEN.width)), s.velocities.__setitem__(0, (1, 9))), "escape"),
     ],
 )

@@ -12,7 +12,7 @@ from cue_core.errors import OutOfRangeError
 from cue_core.parameters import PARAMETERS, nominal_values
 from cue_core.shots import Shot, Stroke
 from cue_core.table import TableModel
-from cue_sim.strike import strike
+from cue_sim.strike import LARGEST_ELEVATION, strike
 from cue_sim.twin import Start, Twin
 
 TABLE = TableModel.load(Path(__file__).parents[3] / "config" / "tables" / "9ft.yaml")
@@ -46,6 +46,14 @@ def test_the_contact_point_leaves_with_the_tip_restitution(offsets):
 def test_four_tenths_above_the_centre_rolls_at_once():
     velocity, spin = strike(nominal_values(), TABLE, Shot("s", 1.0, 0.0, vertical_offset=0.4))
     assert spin[1] == pytest.approx(velocity[0] / R)
+
+
+def test_a_raised_cue_squeezes_the_ball_out_and_is_refused_beyond_the_limit():
+    for elevation in (0.0, 0.3, LARGEST_ELEVATION):
+        velocity, _ = strike(nominal_values(), TABLE, Shot("s", 1.0, 0.0, elevation))
+        assert velocity[0] == pytest.approx((1 + E) / math.cos(elevation))
+    with pytest.raises(OutOfRangeError, match="elevation"):
+        strike(nominal_values(), TABLE, Shot("s", 1.0, 0.0, 1.3))
 
 
 def test_signs():

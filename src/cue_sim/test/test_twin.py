@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -283,6 +284,13 @@ def test_wrong_input_is_refused_by_name(twin, starts):
         twin.simulate_batch(starts[:3], np.tile(nominal_values(), (2, 1)))
     with pytest.raises(OutOfRangeError, match="largest_step"):
         Twin(SMALL, IDS, largest_step=1.5)
+    with pytest.raises(FileFormatError, match=r"name balls \[9\] that are not in the twin"):
+        Twin(SMALL, IDS, radii={9: SMALL.ball_radius})
+    for horizon in (-1.0, math.nan, math.inf):
+        with pytest.raises(OutOfRangeError, match="horizon"):
+            twin.simulate(starts[0], None, horizon=horizon)
+    with pytest.raises(FileFormatError, match="lifts"):
+        twin.simulate(replace(starts[0], lifts=np.ones(1)), None)
 
 
 def test_a_pickled_twin_is_the_same_twin(twin, starts):

@@ -82,8 +82,6 @@ class Laws:
     def __post_init__(self) -> None:
         """Refuse what no table has, and a law that is not there.
 
-        Values that are not finite pass: the simulation reports them as its fault.
-
         Raises:
             OutOfRangeError: naming the coefficient, or the law's own parameter.
             UnknownNameError: no such law, or no such parameter of it; lists the valid names.
@@ -91,6 +89,8 @@ class Laws:
         """
         if len(self.cushion_offset) != 6:
             raise FileFormatError("laws", f"cushion_offset needs 6 values, got {len(self.cushion_offset)}")
+        for cushion, offset in enumerate(self.cushion_offset):
+            finite_in(f"cushion_offset of cushion {cushion}", offset, -1.0, 1.0)
         self._check("sliding_friction", 1e-5, 10.0)
         self._check("rolling_friction", 1e-5, 10.0)
         # whatever its direction and speed, a ball must roll and spin to rest
@@ -103,17 +103,20 @@ class Laws:
         for name in ("slate_restitution", "nose_slate_restitution"):
             self._check(name, 0.0, 1.0)
         self._check("ball_friction_decay", 0.0, 100.0)
+        self._check("cushion_restitution_slope", -10.0, 10.0)
+        self._check("tip_restitution", 0.0, 1.0)
+        # slopes are small angles: sin and tan are taken as the angle itself
+        for name in ("tilt_x", "tilt_y"):
+            self._check(name, -0.5, 0.5)
         self._check("gravity", 0.1, 100.0)
-        self._check("hop_height", 0.0, float("inf"))
+        self._check("hop_height", 0.0, 1e3)
         for slot, coefficient in (("ball", "ball_restitution"), ("cushion", "cushion_restitution")):
             self._check(coefficient, 0.0, 1.0 if self.law(slot).dissipative else 10.0)
         for slot in SLOTS:
             own_values(self.law(slot), getattr(self, f"{slot}_parameters"))
 
     def _check(self, name: str, low: float, high: float) -> None:
-        value = getattr(self, name)
-        if not np.isnan(value) and not low <= value <= high:
-            finite_in(name, value, low, high)
+        finite_in(name, getattr(self, name), low, high)
 
     def law(self, slot: str) -> NativeLaw:
         """Return the law that fills a slot, "cloth", "ball" or "cushion".

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError
 from cue_core.parameters import PARAMETERS, Parameter
 from cue_core.shots import Shot, Stroke
@@ -164,7 +165,14 @@ def _rows(where: str, array: Any, shape: tuple[int, ...], leading: tuple[int, ..
     return out
 
 
+def _body(radius: float, mass: float) -> None:
+    finite_in("radius", radius, 1e-3, 1.0, "m")
+    finite_in("mass", mass, 1e-3, 100.0, "kg")
+
+
 def _cushion(before: CushionImpact, laws: np.ndarray) -> CushionOutcome:
+    _body(before.radius, before.mass)
+    finite_in("tilt", before.tilt, -1.5, 1.5, "rad")
     velocity = _rows("velocity", before.velocity, (2,))
     lead = velocity.shape[:-1]
     spin = _rows("spin", before.spin, (3,), lead)
@@ -185,6 +193,8 @@ def _ball(before: BallImpact, laws: np.ndarray) -> BallOutcome:
     lead = velocity.shape[:-2]
     spin = _rows("spin", before.spin, (2, 3), lead)
     masses, radii = _rows("masses", before.masses, (2,), ()), _rows("radii", before.radii, (2,), ())
+    for ball in range(2):
+        _body(radii[ball], masses[ball])
     contact, slate = np.zeros((*lead, 3)), np.zeros((*lead, 2, 3))
     load().cue_evaluate_ball(
         laws.ctypes.data,
@@ -195,10 +205,13 @@ def _ball(before: BallImpact, laws: np.ndarray) -> BallOutcome:
 
 
 def _cloth(before: ClothMotion, laws: np.ndarray) -> ClothOutcome:
+    finite_in("radius", before.radius, 1e-3, 1.0, "m")
     position = _rows("position", before.position, (2,))
     lead = position.shape[:-1]
     velocity, spin = _rows("velocity", before.velocity, (2,), lead), _rows("spin", before.spin, (3,), lead)
     time = np.ascontiguousarray(np.broadcast_to(np.asarray(before.time, float), lead))
+    if not np.all(time >= 0):
+        raise FileFormatError("time", "must be seconds from 0 on")
     load().cue_evaluate_cloth(
         laws.ctypes.data,
         position.size // 2,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cue_core.errors import FileFormatError
 from cue_sim.reference.motion import Phase, Piece, State
 
 
@@ -76,6 +77,8 @@ class Path:
         self, times: float | np.ndarray, columns: Callable[[State], tuple[float, ...]], gone: np.ndarray
     ) -> np.ndarray:
         wanted = np.atleast_1d(np.asarray(times, float))
+        if not np.all(wanted >= 0):
+            raise FileFormatError("times", "must be seconds from 0 on")
         out = np.tile(np.asarray(gone, float), (len(wanted), 1, 1))
         for i, pieces in enumerate(self.pieces):
             starts = [piece.start for piece in pieces]

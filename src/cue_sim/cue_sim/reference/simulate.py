@@ -64,7 +64,8 @@ def simulate(
         ball_ids: of the n balls; None = 0..n-1.
 
     Raises:
-        FileFormatError: a shape does not fit, a number is not finite, or balls overlap each other or a nose.
+        FileFormatError: a shape does not fit, a number is not finite, a ball lies behind the cushions, or balls
+            overlap each other or a nose.
         SteepBedError: a bed on which no ball rests.
         SimulationError: events follow each other without end.
     """
@@ -81,6 +82,9 @@ def simulate(
     for i in np.flatnonzero(playing).tolist():
         place, velocity = complex(*start.positions[i]), complex(*start.velocities[i])
         w = [float(x) for x in start.spins[i]]
+        behind = abs(place.real) > table.length / 2 or abs(place.imag) > table.width / 2
+        if behind and not any(abs(place - complex(*p.position)) < p.radius + table.ball_radius for p in table.pockets):
+            raise FileFormatError("start", f"has ball {ids[i]} behind the cushions, at {np.round(place, 3)}")
         run.place(i, State(place, velocity, complex(w[0], w[1]), w[2]))
     run.check_overlaps()
     rest_time = run.play(horizon)
