@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("shot", nargs="*", default=[], type=int, help="numbers of the shots, from 0 (default: all)")
 
     bench = add("bench", _bench, "measure CUE against its targets; docs/benchmarks.md tells what the figures mean")
-    bench.add_argument("name", help="of the benchmark: twin")
+    bench.add_argument("name", help="of the benchmark: twin, track")
     bench.add_argument("--json", default="", metavar="FILE", help="results; CSV, picture and page go beside it")
     bench.add_argument("--quick", action="store_true", help="small counts, for a first look")
     bench.add_argument("--seed", type=_count, default=0, help="(default: %(default)s)")
