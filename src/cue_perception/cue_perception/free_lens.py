@@ -19,7 +19,7 @@ USUAL_VIEW = 1.10
 _VIEW_SPREAD = 0.30  # of log focal length: webcams and telephones
 _DISTORTION_SPREAD = 0.04  # by what share a usual lens moves the picture's corners
 _ASPECT_SPREAD = 0.06  # of log aspect: tables are two to one, some home tables a tenth more or less
-_WORST = 0.012  # of the picture's diagonal: lines that fit no rectangle miss by more
+_PLAIN = 1.5  # sides so much longer than the others are the long ones, however the camera looks
 
 
 @dataclass(frozen=True)
@@ -93,21 +93,27 @@ def first_view(
         turns: which pairs of sides may be the long one: 0 the first and third, going clockwise, 1 the others.
     """
     corners, lines = _clockwise(corners, lines)
+    sides = np.linalg.norm(np.roll(corners, -1, axis=0) - corners, axis=1)
+    one, other = sides[0] + sides[2], sides[1] + sides[3]
+    if max(one, other) > _PLAIN * min(one, other):
+        turns = tuple(t for t in turns if t == int(other > one)) or turns
     flat = lens.undistort(corners)
     views = []
     for turn in turns:
         x, y = table.length / 2, table.width / 2
         model = np.array([[-x, y, 0], [x, y, 0], [x, -y, 0], [-x, -y, 0]])
-        ordered, sides = np.roll(flat, -turn, axis=0), [lines[(i + turn) % 4] for i in range(4)]
-        done, rotations, translations, _ = cv2.solvePnPGeneric(
+        ordered, traces = np.roll(flat, -turn, axis=0), [lines[(i + turn) % 4] for i in range(4)]
+        done, rotations, translations, errors = cv2.solvePnPGeneric(
             model, ordered.reshape(-1, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE
         )
         for k in range(done):
+            if k and errors[k, 0] > 2 * errors[0, 0]:
+                continue
             camera = _to_cloth(cv2.Rodrigues(rotations[k])[0], translations[k].ravel(), table.nose_height, lens)
             if camera.position[2] < 0.1 * table.width:
                 continue
-            points = np.concatenate(sides)
-            side = np.repeat(np.arange(4), [len(s) for s in sides])
+            points = np.concatenate(traces)
+            side = np.repeat(np.arange(4), [len(t) for t in traces])
             view = _fit(camera, table, points, side, held, radius, sigma=1.5)
             if view is not None:
                 views.append(view)

@@ -165,7 +165,7 @@ def _seen(
     if table is not None and (best is None or best[0] > _FITTING_COST):
         # Perhaps it is another table than was said: balls and outline in pixels are right all the same.
         free = Held(lens=held.lens)
-        other, _ = _best_table(image, regions, lens, table, free)
+        other, _ = _best_table(image, regions, lens, _USUAL, free)
         if other is not None and (best is None or other[0] < best[0] - 5):
             best, held, table = other, free, None
     if best is None:

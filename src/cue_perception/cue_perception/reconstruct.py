@@ -19,7 +19,7 @@ _WORST_CORNERS = 0.012  # of the outline's long side: corners that fit no rectan
 _FRAME = 0.012  # depth up to which an edge is the cloth's end at the frame
 _SHARED = 12  # so many neighbouring edge points tell as much as one
 _PLAIN_LENS = 0.45  # px: edges that scatter more speak of a lens with distortion, or of the wrong lines
-_WORST_RMS = 1.5  # px: edges of the true noses are straight to a fraction of a pixel
+_WORST_RMS = 0.9  # px: true noses are straight to 0.1 .. 0.4 px, edges of mere noise scatter by 1.2
 
 
 @dataclass(frozen=True)
