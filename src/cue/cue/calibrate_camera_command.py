@@ -34,7 +34,7 @@ def calibrate_camera(options: argparse.Namespace, console: Console | None = None
     board = Board(options.board, columns, rows, options.square / 1000)
     if options.print_board:
         print_board(board, options.print_board, options.paper)
-        console.print(f"{options.print_board}: {board.describe()}. Print it at 100 %, and measure a square.")
+        console.out(f"{options.print_board}: {board.describe()}. Print it at 100 %, and measure a square.")
         if not options.source:
             return 0
     if not options.source:
