@@ -340,13 +340,14 @@ def _find_balls(
     """Return the balls, the part of the picture they were measured in and the view with their radius."""
     plain = replace(view, table=_with_ball(view.table, view.table.ball_radius, known))
     best: tuple[float, Part, View, list[Detection]] = (0.0, part, plain, [])
-    for radius in _radii(part, view, known):
+    radii, something = _radii(part, view, known)
+    for radius in radii:
         found = _balls_of(image, part, view, radius, known, cloth)
         if found[0] > 1.15 * best[0]:
             best = found
         if found[0] > 2.5 and all(b.sharp for b in found[3]):
             break
-    if best[0] < 1.0:  # no patch was round: balls in a cluster, or with dark shadows
+    if something and best[0] < 1.0:  # no patch was round: balls in a cluster, or with dark shadows
         for ratio in np.geomspace(*_RATIOS, 10):
             found = _balls_of(
                 image, part, view, float(np.clip(ratio * view.table.length, 0.0126, 0.0479)), known, cloth
@@ -486,8 +487,11 @@ def _focus(image: np.ndarray, part: Part, view: View, balls: list[Detection], he
         return None
 
 
-def _radii(part: Part, view: View, known: TableModel | None) -> list[float]:
-    """Return ball radii [m] to try: the known one, and those of round patches on the cloth, commonest first."""
+def _radii(part: Part, view: View, known: TableModel | None) -> tuple[list[float], bool]:
+    """Return ball radii [m] to try, and whether anything lies on the cloth that might hold balls.
+
+    They are the known one, and those of round patches on the cloth, commonest first.
+    """
     table = view.table
     radii = [known.ball_radius] if known is not None else []
     detector = Detector(view.camera, _with_ball(table, table.ball_radius, known), part.image)
@@ -514,9 +518,10 @@ def _radii(part: Part, view: View, known: TableModel | None) -> list[float]:
         mode = float(np.median(logs[np.abs(logs - logs[np.argmax(near)]) < 0.12]))
         radii.append(float(np.exp(mode)))
         logs = logs[np.abs(logs - mode) > 0.2]
-    if not radii:
-        radii = [float(r) * table.length for r in np.geomspace(*_RATIOS, 9)]
-    return [float(np.clip(r, 0.0101, 0.0499)) for r in radii]
+    scale = np.linalg.norm(view.camera.jacobian(np.zeros((1, 2)), 0.0)[0], axis=0).mean()
+    least = np.pi * (_RATIOS[0] * table.length * scale) ** 2
+    something = any(cv2.contourArea(contour) > least for contour in contours)
+    return [float(np.clip(r, 0.0101, 0.0499)) for r in radii], something
 
 
 def _whole_camera(image: np.ndarray, part: Part, camera: Camera) -> Camera:

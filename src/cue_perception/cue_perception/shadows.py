@@ -16,6 +16,7 @@ from cue_perception.outline import OutlineFit, fit_outlines
 _DEEPEST = 0.6  # share of the cloth's light that a shadow may take
 _GOOD = 0.22  # px: outlines that fit so well need no second look
 PAINT = 20.0  # grey levels: what differs so much from the cloth, in light or shadow, is something else
+_ALONE = 0.8  # of 1: a disc full of paint with next to none around
 _STARTS = np.concatenate(
     [np.zeros((1, 2)), 0.5 * np.column_stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)])]
 )
@@ -102,7 +103,13 @@ def settle(
                 scatter=float(after.scatter[i]),
                 sharp=True,
             )
-    return settled
+    # A blurred patch that runs on beyond the ball's rim is a part of an arm, a cue or a net.
+    blurred = [k for k, b in enumerate(settled) if not b.sharp]
+    if not blurred:
+        return settled
+    alone = _filled(flat, camera, np.array([settled[k].position for k in blurred]), radius) > _ALONE
+    gone = {k for k, kept in zip(blurred, alone, strict=True) if not kept}
+    return [b for k, b in enumerate(settled) if k not in gone]
 
 
 def _filled(flat: np.ndarray, camera: Camera, positions: np.ndarray, radius: float) -> np.ndarray:
