@@ -155,14 +155,14 @@ def test_m06_a_parameter_that_the_twin_does_not_use_is_refused_by_name(monkeypat
     twin = TwinSimulator(SMALL, (0, 1))
     assert twin.idle(ORDER) == ()
     k = ORDER.index("ball_friction")
-    simulate = Twin.simulate
+    simulate_batch = Twin.simulate_batch
 
-    def ignoring(self, start, parameters, *args, **kwargs):
+    def ignoring(self, starts, parameters, *args, **kwargs):
         values = np.array(parameters)
-        values[k] = nominal_values()[k]
-        return simulate(self, start, values, *args, **kwargs)
+        values[..., k] = nominal_values()[k]
+        return simulate_batch(self, starts, values, *args, **kwargs)
 
-    monkeypatch.setattr(Twin, "simulate", ignoring)
+    monkeypatch.setattr(Twin, "simulate_batch", ignoring)
     with pytest.raises(FitError, match="does not use ball_friction:") as caught:
         fit(twin, records, FitRequest(parameters=("sliding_friction", "ball_friction")))
     assert caught.value.code is FitCode.NO_INFORMATION
