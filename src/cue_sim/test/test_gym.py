@@ -363,6 +363,8 @@ def test_a_float32_policy_may_sit_on_a_bound():
     ("options", "what"),
     [
         ({"ball": 3}, "unknown key ball"),
+        ({"picture_size": (0, 0)}, "picture_size"),
+        ({"picture_size": (640,)}, "picture_size"),
         ({"twin": "a", "table": "b"}, "not both"),
         ({"table": "12ft"}, "12ft"),
         ({"balls": [1, 2]}, "cue ball"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from cue_sim.gym.game import Game, Observation
 from cue_sim.gym.options import TableOptions, load_ground
-from cue_sim.gym.picture import PICTURE_SIZE, TablePainter
+from cue_sim.gym.picture import PICTURE_SIZE, TablePainter, checked_size
 
 
 class TableEnv(gymnasium.Env[Observation, np.ndarray]):
@@ -39,7 +39,7 @@ class TableEnv(gymnasium.Env[Observation, np.ndarray]):
         self.game = Game(load_ground(chosen), chosen)
         self.action_space = self.game.action_space()
         self.observation_space: gymnasium.spaces.Space[Any] = self.game.observation_space()
-        self._size = picture_size
+        self._size = checked_size(picture_size)
         self._painter: TablePainter | None = None
 
     def reset(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
 
+from cue_core.checks import finite_in
+from cue_core.errors import FileFormatError
 from cue_sim.camera import make_context
 from cue_sim.gym.reward import Situation
 from cue_sim.model import build_spec
@@ -14,9 +17,23 @@ from cue_sim.twin import Twin
 
 PICTURE_SIZE = (640, 400)
 """Usual width and height [px]."""
+SMALLEST_PICTURE, LARGEST_PICTURE = 16, 4096
+"""Allowed width and height [px]."""
 _VIEW = math.radians(40)  # vertical opening of the camera
 _TILT = math.radians(65)  # of its line of sight above the cloth
 _HIDDEN = -0.6  # where a ball out of play is put [m]: below the bed
+
+
+def checked_size(size: Sequence[int]) -> tuple[int, int]:
+    """Return a picture's width and height [px].
+
+    Raises:
+        CueError: they are not two, or out of range.
+    """
+    if len(size) != 2:
+        raise FileFormatError("picture_size", f"needs width and height, got {size}")
+    width, height = (int(finite_in("picture_size", v, SMALLEST_PICTURE, LARGEST_PICTURE, "px")) for v in size)
+    return width, height
 
 
 class TablePainter:

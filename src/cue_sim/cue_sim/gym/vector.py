@@ -14,7 +14,7 @@ from cue_core.errors import FileFormatError
 from cue_sim.gym.errors import EpisodeError
 from cue_sim.gym.game import Game, Observation, Step
 from cue_sim.gym.options import TableOptions, load_ground
-from cue_sim.gym.picture import PICTURE_SIZE, TablePainter
+from cue_sim.gym.picture import PICTURE_SIZE, TablePainter, checked_size
 
 
 class TableVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
@@ -67,7 +67,7 @@ class TableVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._over = np.zeros(num_envs, bool)
         self._threads = threads
-        self._size = picture_size
+        self._size = checked_size(picture_size)
         self._painter: TablePainter | None = None
 
     def reset(
