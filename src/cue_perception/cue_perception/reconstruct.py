@@ -17,7 +17,8 @@ from cue_perception.noses import edge_bias, nose_candidates, nose_edges
 
 _WORST_CORNERS = 0.012  # of the outline's long side: corners that fit no rectangle of this aspect miss by more
 _FRAME = 0.012  # depth up to which an edge is the cloth's end at the frame
-_SHARED = 12  # so many neighbouring edge points tell as much as one
+_SHARED = 5  # so many neighbouring edge points tell as much as one: pixel grid, blur
+_CUSHION = 0.12  # px: one sigma of what all edges of a cushion share, because its shading is modelled roughly
 _PLAIN_LENS = 0.45  # px: edges that scatter more speak of a lens with distortion, or of the wrong lines
 _WORST_RMS = 0.9  # px: true noses are straight to 0.1 .. 0.4 px, edges of mere noise scatter by 1.2
 
@@ -264,9 +265,12 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
             f" allowed are {_WORST_RMS} px"
         )
     jacobian = jacobian[inlier]
-    # Edge points share their errors: neighbours those of pixel grid and blur, all of a cushion that of its shading.
     sigma = max(rms, 0.05)
-    covariance = np.linalg.pinv(jacobian.T @ jacobian) * sigma**2 * _SHARED
+    inverse = np.linalg.pinv(jacobian.T @ jacobian)
+    cushion = np.repeat(np.arange(len(edges)), [len(e.points) for e in edges])[inlier]
+    together = np.array([jacobian[cushion == k].sum(axis=0) for k in range(len(edges))])
+    noise = sigma**2 * _SHARED * jacobian.T @ jacobian + _CUSHION**2 * together.T @ together
+    covariance = inverse @ noise @ inverse
     return Reconstruction(camera, covariance, rms, int(inlier.sum()), region.colour)
 
 
