@@ -27,6 +27,7 @@ SETTLED = 0.02
 """Time after which a probed impact is over in both models [s]."""
 _REST_SPEED = 2e-3  # m/s: slower balls rest; at a hundredth of g they would still roll 0.02 mm
 _LOOK = 100  # steps between two looks whether all rest
+_DIVERGED = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)
 _KERNEL_STEP = 1e-3  # s: the kernel's spins are in the ball's frame, whose turning wants small steps
 
 Cancelled = Callable[[], bool]
@@ -97,6 +98,7 @@ class PortableTable:
 
         Raises:
             PortableCancelledError: ``cancelled`` said so.
+            CueError: a simulation became unstable.
         """
 
         def one(start: Start) -> Rest:
@@ -104,6 +106,8 @@ class PortableTable:
                 for _ in range(int(horizon / self.model.opt.timestep / _LOOK)):
                     _stop_if(cancelled)
                     mujoco.mj_step(self.model, data, nstep=_LOOK)
+                    if any(data.warning[w].number for w in _DIVERGED):  # MuJoCo has put the balls back by now
+                        raise CueError("a simulation of the portable copy became unstable")
                     if self._at_rest(data):
                         break
                 return self._rest(data, start)

@@ -290,3 +290,12 @@ def test_whole_shots_after_a_fit_are_closer_to_the_twin() -> None:
     fit = fit_portable(twin, ESTIMATE, seed=2, shots=20)
     unfitted = measure(twin, ESTIMATE, PortableParameters.unfitted(ESTIMATE), seed=2, shots=20)
     assert fit.difference["1"].median < 0.7 * unfitted["1"].median
+
+
+def test_m08_an_unstable_copy_is_an_error_not_a_place(tmp_path, monkeypatch, twin):
+    """MuJoCo resets what diverges, so that the balls seem to rest where the model has them."""
+    monkeypatch.chdir(tmp_path)  # it writes its warning into the current folder
+    start = Start.at_rest(np.array([[-0.2, 0.0], [0.1, 0.0], [0.2, 0.1]]))
+    start.velocities[0] = 1e11, 0.0
+    with pytest.raises(CueError, match="unstable"):
+        PortableTable(twin, ESTIMATE, PortableParameters.unfitted(ESTIMATE)).play([start], horizon=0.1, threads=1)
