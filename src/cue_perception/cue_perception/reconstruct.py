@@ -20,6 +20,9 @@ _FRAME = 0.012  # depth up to which an edge is the cloth's end at the frame
 _SHARED = 5  # so many neighbouring edge points tell as much as one: pixel grid, blur
 _CUSHION = 0.12  # px: one sigma of what all edges of a cushion share, because its shading is modelled roughly
 _PLAIN_LENS = 0.45  # px: edges that scatter more speak of a lens with distortion, or of the wrong lines
+_FIRST_REACH = 3.0  # px: how far from the rough outline's noses to look for edges
+_CUSHIONS = 3  # edges along fewer leave the pose free to turn about them
+_LEAST_ON_CLOTH = 0.7  # the outline of cloth holds the tops of the cushions too: a seventh of it on a small table
 _WORST_RMS = 0.9  # px: true noses are straight to 0.1 .. 0.4 px, edges of mere noise scatter by 1.2
 
 
@@ -248,14 +251,18 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
         TableNotFoundError: too few edges, or edges that are not straight where the noses should be.
     """
     final = jacobian = np.zeros(0)
-    for reach, model_strip in ((3.0, False), (2.5, True), (2.0, True), (2.0, True)):
+    for reach, model_strip in ((_FIRST_REACH, False), (2.5, True), (2.0, True), (2.0, True)):
         edges = nose_edges(lab, camera, table, reach)
+        if reach == _FIRST_REACH and len(edges) < len(table.cushions):  # a rough outline, and rougher for some noses
+            edges = max(edges, nose_edges(lab, camera, table, 2 * reach), key=len)
         bias = edge_bias(edges, table.nose_height) if model_strip and edges else np.zeros(len(edges))
         points = np.concatenate([np.zeros((0, 3)), *(e.points for e in edges)])
         normals = np.concatenate([np.zeros((0, 2)), *(e.normals for e in edges)])
         offsets = np.concatenate([np.zeros(0), *(e.offsets - b for e, b in zip(edges, bias, strict=True))])
         if len(points) < 60:
             raise TableNotFoundError(f"only {len(points)} edge points were found along the noses, 60 are needed")
+        if len(edges) < _CUSHIONS:
+            raise TableNotFoundError(f"edges were found along {len(edges)} of the noses only, {_CUSHIONS} are needed")
         camera, final, jacobian = _fit_edges(camera, points, normals, offsets)
     inlier = np.abs(final) < 3 * max(1.4826 * float(np.median(np.abs(final))), 0.1)
     rms = float(np.sqrt(np.mean(final[inlier] ** 2)))
@@ -263,6 +270,11 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
         raise TableNotFoundError(
             f"the edges along the noses scatter by {rms:.2f} px ({inlier.mean():.0%} agree),"
             f" allowed are {_WORST_RMS} px"
+        )
+    share = _share_on_cloth(camera, table, region)
+    if share < _LEAST_ON_CLOTH:
+        raise TableNotFoundError(
+            f"the noses found lie to {share:.0%} only where the cloth is seen, {_LEAST_ON_CLOTH:.0%} are needed"
         )
     jacobian = jacobian[inlier]
     sigma = max(rms, 0.05)
@@ -272,6 +284,22 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
     noise = sigma**2 * _SHARED * jacobian.T @ jacobian + _CUSHION**2 * together.T @ together
     covariance = inverse @ noise @ inverse
     return Reconstruction(camera, covariance, rms, int(inlier.sum()), region.colour)
+
+
+def _share_on_cloth(camera: Camera, table: TableModel, region: ClothRegion) -> float:
+    """Return how much of the outline of noses (in the image) and of cloth is common to both, 0..1.
+
+    A pose fitted to few edges may explain these well and lie anywhere.
+    """
+    x, y, h = table.length / 2, table.width / 2, table.nose_height
+    corners = np.array([[-x, y, h], [x, y, h], [x, -y, h], [-x, -y, h]])
+    if np.min((corners @ camera.rotation.T + camera.translation)[:, 2]) <= 0:
+        return 0.0
+    noses = camera.project(corners).astype(np.float32)
+    cloth = quad_pixels(camera.intrinsics, canonical_order(region.quad)).astype(np.float32)
+    common, _ = cv2.intersectConvexConvex(noses, cloth)
+    whole = cv2.contourArea(noses) + cv2.contourArea(cloth) - common
+    return float(common / whole) if whole > 0 else 0.0
 
 
 def _fit_edges(

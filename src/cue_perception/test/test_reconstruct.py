@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cue_perception import reconstruct as reconstruct_module
 from cue_perception.camera import Camera, Intrinsics
 from cue_perception.errors import TableNotFoundError
 from cue_perception.reconstruct import canonical_order, reconstruct, reconstruct_any_lens
@@ -127,3 +128,28 @@ def test_unknown_lens_is_good_enough_to_see_balls():
     scene = Scene(look_at(lens, (0.05, -0.45, 1.35)))
     found = reconstruct_any_lens(scene.render(BALLS, np.random.default_rng(8)), SMALL)
     assert _bed_error(found.camera, scene.camera) < 4e-3
+
+
+def _first_region_only(monkeypatch, change):
+    """Let the rough pose of a scene go through ``change`` before it is refined."""
+    first = reconstruct_module._first_pose
+    monkeypatch.setattr(reconstruct_module, "_first_pose", lambda *args: change(first(*args)))
+
+
+def test_a_rough_outline_is_enough(monkeypatch):
+    # noses further off than the usual reach, some of them
+    scene = Scene(look_at(lens_640(), (0.0, -0.12, 1.20)))
+    image = scene.render(BALLS, np.random.default_rng(4))
+    shift = np.array([0.012, -0.01, 0.05])
+    _first_region_only(monkeypatch, lambda c: Camera(c.intrinsics, c.rotation, c.translation + shift))
+    assert _bed_error(reconstruct(image, scene.camera.intrinsics, SMALL).camera, scene.camera) < 1.6e-3
+
+
+def test_a_pose_that_only_a_few_edges_support_is_refused(monkeypatch):
+    # a camera a hand's breadth above the bed looks along one nose, which explains the edges of any line
+    scene = Scene(look_at(lens_640(), (0.0, -0.12, 1.20)))
+    image = scene.render(BALLS, np.random.default_rng(5))
+    shift = np.array([0.3, 0.25, 0.0])
+    _first_region_only(monkeypatch, lambda c: Camera(c.intrinsics, c.rotation, c.translation + shift))
+    with pytest.raises(TableNotFoundError, match=r"are needed"):
+        reconstruct(image, scene.camera.intrinsics, SMALL)
