@@ -17,8 +17,8 @@ from scipy.ndimage import gaussian_filter1d
 from cue_perception.errors import TableNotFoundError
 from cue_perception.noses import sample
 
-_ALONG = np.concatenate([np.linspace(0.09, 0.44, 20), np.linspace(0.56, 0.91, 20)])  # the middle may be a pocket
-_BENDS = list(itertools.product(np.linspace(-0.015, 0.015, 7), np.linspace(-0.02, 0.02, 9)))
+ALONG = np.concatenate([np.linspace(0.09, 0.44, 20), np.linspace(0.56, 0.91, 20)])  # the middle may be a pocket
+BENDS = list(itertools.product(np.linspace(-0.015, 0.015, 7), np.linspace(-0.02, 0.02, 9)))
 _STEEP = list(itertools.product(np.linspace(-0.06, 0.06, 25), (-0.012, 0.0, 0.012)))
 _UNSEEN = 0.03  # worth below which a side rather shows no nose at all
 _GAP = 0.035  # depth: a dark nose or shadow may part the cushion's cloth from the bed's by so much
@@ -98,7 +98,7 @@ def find_outline(lab: np.ndarray, quad: np.ndarray, colour: np.ndarray, aspect: 
 
 def _outlines(lab: np.ndarray, frame: np.ndarray, aspect: float | None) -> list[Outline]:
     """Return the likeliest nose rectangles within a frame (4, 2) [px], best first."""
-    sides = [_Side(lab, frame, i, -0.01, 0.24) for i in range(4)]
+    sides = [Side(lab, frame, i, -0.01, 0.24) for i in range(4)]
     edges = [side.edges(_NEAREST) for side in sides]
     lengths = [float(np.linalg.norm(frame[(i + 1) % 4] - frame[i])) for i in range(4)]
     one, other = lengths[0] + lengths[2], lengths[1] + lengths[3]
@@ -129,7 +129,7 @@ def _outlines(lab: np.ndarray, frame: np.ndarray, aspect: float | None) -> list[
         taken.append(chosen)
         chords = [side.line(edge)[[0, -1]] for side, edge in zip(sides, chosen, strict=True)]
         traces = [side.line(e) if e.strength else np.zeros((0, 2)) for side, e in zip(sides, chosen, strict=True)]
-        outlines.append(Outline(_corners(chords), tuple(traces), frame, share, float(score)))
+        outlines.append(Outline(meeting(chords), tuple(traces), frame, share, float(score)))
         if len(outlines) == 4:
             break
     return outlines
@@ -137,14 +137,14 @@ def _outlines(lab: np.ndarray, frame: np.ndarray, aspect: float | None) -> list[
 
 def _bare(lab: np.ndarray, quad: np.ndarray) -> list[Outline]:
     """Return the outline of the cloth itself: cushions of another colour, or black with shade, end it at the noses."""
-    sides = [_Side(lab, quad, i, -0.02, 0.02) for i in range(4)]
+    sides = [Side(lab, quad, i, -0.02, 0.02) for i in range(4)]
     ends = [max(side.edges(-1.0), key=lambda e: e.strength, default=None) for side in sides]
     known = [e for e in ends if e is not None]
     if len(known) < 4:
         return []
     traces = [side.line(edge) for side, edge in zip(sides, known, strict=True)]
     score = float(sum(np.log(0.05 + 0.15 * _worth(e)) for e in known))
-    return [Outline(_corners([t[[0, -1]] for t in traces]), tuple(traces), quad, 0.0, score)]
+    return [Outline(meeting([t[[0, -1]] for t in traces]), tuple(traces), quad, 0.0, score)]
 
 
 def _worth(edge: Edge) -> float:
@@ -152,7 +152,7 @@ def _worth(edge: Edge) -> float:
     return edge.strength / (edge.strength + 1.0) * (1.0 + 0.35 * edge.darkens)
 
 
-class _Side:
+class Side:
     """The strip along one side of a quadrilateral, sampled as if it were seen from above."""
 
     def __init__(self, lab: np.ndarray, quad: np.ndarray, index: int, low: float, high: float) -> None:
@@ -162,14 +162,14 @@ class _Side:
         reach = 0.5 * (np.linalg.norm(corners[3] - corners[0]) + np.linalg.norm(corners[2] - corners[1]))
         self.step = 0.5 / float(reach)
         self.depth = np.arange(low, high, self.step)
-        grid = np.stack(np.meshgrid(_ALONG, self.depth), -1).reshape(-1, 1, 2)
+        grid = np.stack(np.meshgrid(ALONG, self.depth), -1).reshape(-1, 1, 2)
         pixels = cv2.perspectiveTransform(grid, self.to_image).reshape(-1, 2)
-        self.colours = sample(lab, pixels).reshape(len(self.depth), len(_ALONG), 3)
+        self.colours = sample(lab, pixels).reshape(len(self.depth), len(ALONG), 3)
         self.seen = np.all((pixels > 1) & (pixels < [lab.shape[1] - 2, lab.shape[0] - 2]), axis=1).reshape(
-            len(self.depth), len(_ALONG)
+            len(self.depth), len(ALONG)
         )
 
-    def edges(self, nearest: float, most: int = 7, bends: list[tuple[float, float]] = _BENDS) -> list[Edge]:
+    def edges(self, nearest: float, most: int = 7, bends: list[tuple[float, float]] = BENDS) -> list[Edge]:
         """Return the strongest edges at least so deep."""
         slope = np.gradient(gaussian_filter1d(self.colours, 1.6, axis=0), axis=0)
         rows = np.arange(len(self.depth))[:, None]
@@ -177,9 +177,9 @@ class _Side:
         which = np.zeros(len(self.depth), int)
         typical = np.zeros((len(self.depth), 3))
         for k, (tilt, bow) in enumerate(bends):
-            shift = tilt * (_ALONG - 0.5) + bow * 4 * _ALONG * (1 - _ALONG)
+            shift = tilt * (ALONG - 0.5) + bow * 4 * ALONG * (1 - ALONG)
             at = np.clip(rows + np.round(shift / self.step).astype(int), 0, len(self.depth) - 1)
-            here = np.median(slope[at, np.arange(len(_ALONG))], axis=1)
+            here = np.median(slope[at, np.arange(len(ALONG))], axis=1)
             strength = np.linalg.norm(here, axis=1) * (1 - 4.0 * abs(tilt) - 2.0 * abs(bow))
             better = strength > best
             best[better], which[better], typical[better] = strength[better], k, here[better]
@@ -223,17 +223,17 @@ class _Side:
 
 def _frame(lab: np.ndarray, quad: np.ndarray, colour: np.ndarray) -> np.ndarray:
     """Return the corners (4, 2) of the cloth's ends at the frame, from a rough outline."""
-    sides = [_Side(lab, quad, i, -0.12, 0.16) for i in range(4)]
+    sides = [Side(lab, quad, i, -0.12, 0.16) for i in range(4)]
     lines = []
     for side in sides:
         end = side.cloth_end(colour)
         near = [e for e in side.edges(-1.0, 12, _STEEP) if abs(e.depth - end) < 0.015]
         edge = max(near, key=lambda e: e.strength) if near else Edge(end, 0.0, 0.0, 0.0, 0.0)
         lines.append(side.line(edge)[[0, -1]])
-    return _corners(lines)
+    return meeting(lines)
 
 
-def _corners(lines: list[np.ndarray]) -> np.ndarray:
+def meeting(lines: list[np.ndarray]) -> np.ndarray:
     """Return where each side, two points (2, 2), meets the one before it, (4, 2)."""
     corners = []
     for i in range(4):

@@ -11,11 +11,12 @@ from cue_core.table import TableModel
 from cue_perception.camera import Camera, Intrinsics, sphere_outline
 from cue_perception.cloth import ClothRegion, find_cloth
 from cue_perception.colours import to_lab
-from cue_perception.cushions import find_outline
+from cue_perception.cushions import Outline, find_outline
 from cue_perception.detector import Detection, Detector
 from cue_perception.errors import TableNotFoundError
 from cue_perception.free_lens import Held, View, first_view, refine, usual_lens
 from cue_perception.noses import sample
+from cue_perception.oblique import OBLIQUE, face_depths, long_sides_first, oblique_outlines
 from cue_perception.outline import fit_outlines
 from cue_perception.shadows import settle
 
@@ -53,6 +54,8 @@ _WORST_RMS = 2.0  # px in the searched picture
 _WORST_COST = 120.0
 _GOOD_COST = 40.0
 _FITTING_COST = 14.0
+_OBLIQUE_COST = 6.0  # per unit of an oblique outline's score below ...
+_WHOLE = 8.0  # ... that of one whose edges are all seen
 _FOCAL_FACTORS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.12, 1.25, 1.45, 1.7)
 _USUAL_RATIO = 0.0125
 _RATIOS = (0.0062, 0.024)  # ball radius over length: full-size snooker .. small home tables
@@ -236,29 +239,35 @@ def _find_table(
         start = part.lens(lens)
     else:
         start = usual_lens(w, h, part.inside((whole - 1) / 2), part.scale * whole.max())
-    aspect = shape.length / shape.width if held.aspect else None
-    problems: list[str] = []
-    views: list[tuple[float, View]] = []
-    for outline in find_outline(lab, part.inside(region.quad), colour, aspect):
-        try:
-            for first in first_view(outline.lines, outline.corners, start, shape, held, radius)[:2]:
-                views.append((first.cost - 3 * outline.score, first))
-        except TableNotFoundError as error:
-            problems.append(str(error))
-    views.sort(key=lambda item: item[0])
+    quad = part.inside(region.quad)
     best: tuple[float, View] | None = None
-    for start_cost, first in _apart(views)[:3]:
+    problems: list[str] = []
+    for outlines in (_oblique, _overhead):
+        views: list[tuple[float, View]] = []
         try:
-            view = refine(lab, first, held, radius)
-            before, after = (nose_corners(v.camera, v.table) for v in (first, view))
-            if np.abs(after - before).max() > _DRIFT * np.linalg.norm(before[2] - before[0]):
-                raise TableNotFoundError("the edges near the lines found belong to other lines")
+            for cost, outline in outlines(lab, quad, colour, start, shape, held, radius):
+                try:
+                    for first in first_view(outline.lines, outline.corners, start, shape, held, radius)[:2]:
+                        views.append((first.cost + cost, first))
+                except TableNotFoundError as error:
+                    problems.append(str(error))
         except TableNotFoundError as error:
             problems.append(str(error))
-            continue
-        cost = view.cost + (start_cost - first.cost)
-        if best is None or cost < best[0]:
-            best = cost, view
+        views.sort(key=lambda item: item[0])
+        for start_cost, first in _apart(views)[:3]:
+            try:
+                view = refine(lab, first, held, radius)
+                before, after = (nose_corners(v.camera, v.table) for v in (first, view))
+                if np.abs(after - before).max() > _DRIFT * np.linalg.norm(before[2] - before[0]):
+                    raise TableNotFoundError("the edges near the lines found belong to other lines")
+            except TableNotFoundError as error:
+                problems.append(str(error))
+                continue
+            cost = view.cost + (start_cost - first.cost)
+            if best is None or cost < best[0]:
+                best = cost, view
+        if best is not None and best[0] < _GOOD_COST:
+            break
     if best is None:
         raise TableNotFoundError("; ".join(dict.fromkeys(problems)) or "no four lines fit a table")
     if best[1].rms > _WORST_RMS or best[0] > _WORST_COST:
@@ -267,6 +276,45 @@ def _find_table(
             f" {_WORST_RMS} px and {_WORST_COST:.0f})"
         )
     return part, best[1], best[0]
+
+
+def _overhead(
+    lab: np.ndarray,
+    quad: np.ndarray,
+    colour: np.ndarray,
+    start: Intrinsics,
+    shape: TableModel,
+    held: Held,
+    radius: float,
+) -> list[tuple[float, Outline]]:
+    """Return noses, and what speaks against them, of a table whose cloth ends at the frame on all sides."""
+    aspect = shape.length / shape.width if held.aspect else None
+    return [(-3 * outline.score, outline) for outline in find_outline(lab, quad, colour, aspect)]
+
+
+def _oblique(
+    lab: np.ndarray,
+    quad: np.ndarray,
+    colour: np.ndarray,
+    start: Intrinsics,
+    shape: TableModel,
+    held: Held,
+    radius: float,
+) -> list[tuple[float, Outline]]:
+    """Return noses, and what speaks against them, of a table seen so low that a face shows; none from above."""
+    lines = tuple(np.linspace(quad[i], quad[(i + 1) % 4], 25) for i in range(4))
+    found: list[tuple[float, Outline]] = []
+    for view in first_view(lines, quad, start, shape, replace(held, aspect=False), radius)[:2]:
+        if found and view.cost > _WORST_COST:
+            break
+        faces = face_depths(view.camera, view.table, quad)
+        if np.abs(faces).max() < OBLIQUE:
+            continue
+        long_first = long_sides_first(view.camera, view.table, quad)
+        aspect = view.table.length / view.table.width
+        outlines = oblique_outlines(lab, quad, colour, faces, long_first, aspect)
+        found += [(_OBLIQUE_COST * (_WHOLE - outline.score), outline) for outline in outlines]
+    return found
 
 
 def _apart(views: list[tuple[float, View]]) -> list[tuple[float, View]]:
