@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import cv2
@@ -10,6 +11,8 @@ import numpy as np
 from cue_perception.errors import TableNotFoundError
 
 _BIN = 4  # Lab units per histogram bin of (a, b)
+_TURNS = (35.0, 20.0)  # degrees between sides, at least; the second from low beside the table
+_TIGHT = (0.97, 1.25)  # area of the four sides about a patch, of the patch's hull
 _SMALL = 640  # px; the search runs on an image no wider than this
 
 
@@ -115,15 +118,37 @@ def _quadrilateral(hull: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(sides, axis=1)
     direction = np.arctan2(sides[:, 1], sides[:, 0])
     chosen: list[int] = []
-    for i in np.argsort(-length):
-        turn = [abs((direction[i] - direction[j] + np.pi) % (2 * np.pi) - np.pi) for j in chosen]
-        if not turn or min(turn) > np.radians(35):
-            chosen.append(int(i))
-        if len(chosen) == 4:
+    for least_turn in _TURNS:
+        chosen = []
+        for i in np.argsort(-length):
+            turn = [abs((direction[i] - direction[j] + np.pi) % (2 * np.pi) - np.pi) for j in chosen]
+            if not turn or min(turn) > np.radians(least_turn):
+                chosen.append(int(i))
+            if len(chosen) == 4:
+                break
+        if len(chosen) == 4 and length[chosen[-1]] >= 0.04 * perimeter:
             break
-    if len(chosen) < 4 or length[chosen[-1]] < 0.04 * perimeter:
+    quads = []
+    if len(chosen) == 4 and length[chosen[-1]] >= 0.04 * perimeter:
+        quads.append(_around(polygon, sides, sorted(chosen)))
+    area = cv2.contourArea(hull)
+    if not quads or not _TIGHT[0] < _area(quads[0]) / area < _TIGHT[1]:
+        # Seen from low at a corner, the shortest side of a cloth may be shorter than a pocket's cut.
+        likely = sorted(int(i) for i in np.argsort(-length)[:7] if length[i] >= 0.03 * perimeter)
+        for choice in itertools.combinations(likely, 4):
+            try:
+                quad = _around(polygon, sides, list(choice))
+            except TableNotFoundError:
+                continue
+            if cv2.isContourConvex(quad.astype(np.float32)) and _area(quad) > _TIGHT[0] * area:
+                quads.append(quad)
+    if not quads:
         raise TableNotFoundError("the patch of cloth colour has no four straight sides")
-    chosen.sort()
+    return min(quads, key=lambda quad: abs(np.log(max(_area(quad), 1.0) / area)))
+
+
+def _around(polygon: np.ndarray, sides: np.ndarray, chosen: list[int]) -> np.ndarray:
+    """Return the corners (4, 2) where four sides of a polygon meet."""
     corners = [
         _intersect(polygon[i], sides[i], polygon[j], sides[j])
         for i, j in zip(chosen, chosen[1:] + chosen[:1], strict=True)

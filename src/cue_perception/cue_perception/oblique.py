@@ -7,6 +7,7 @@ are told apart on each side by what a rough camera says of how far the foot lies
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import cv2
@@ -14,16 +15,18 @@ import numpy as np
 
 from cue_core.table import TableModel
 from cue_perception.camera import Camera
-from cue_perception.cushions import ALONG, BENDS, Edge, Outline, Side, meeting
+from cue_perception.cushions import ALONG, Edge, Outline, Side, meeting
 
-OBLIQUE = 0.022
+OBLIQUE = 0.016
 """A face so much wider [share of the way across] than from above is worth telling from a shadow."""
-_LOW, _HIGH = -0.14, 0.26  # depth searched
+_LOW, _HIGH = -0.20, 0.26  # depth searched
 _SAME = 5.0  # px: a bent line so near to a stronger one shows the same edge
 _WIDTHS = np.linspace(0.026, 0.09, 33)  # cushion tops, in widths of the table
 _USUAL_WIDTH, _WIDTH_SPREAD = 0.046, 0.35
 _TOLERANCE = 0.006
+_BENDS = list(itertools.product(np.linspace(-0.04, 0.04, 17), np.linspace(-0.015, 0.015, 7)))
 _MOST = 12
+_NOISE = 0.6  # Lab units per pixel
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def _distinct(side: Side) -> list[Edge]:
     """Return the edges along a side without those that are a stronger one, bent."""
     kept: list[Edge] = []
     lines: list[np.ndarray] = []
-    for edge in side.edges(_LOW, 40, BENDS):
+    for edge in side.edges(_LOW, 40, _BENDS):
         line = edge.depth + edge.tilt * (ALONG - 0.5) + edge.bow * 4 * ALONG * (1 - ALONG)
         same = [
             (np.abs(line - other).min() < 2 * side.step and np.sign(edge.darkens) == np.sign(known.darkens))
@@ -138,6 +141,11 @@ def _strength(edge: Edge) -> float:
     return edge.strength / (edge.strength + 1.0)
 
 
+def _unexplained(edge: Edge) -> float:
+    """Return how much an edge asks for a reason: the faintest are noise."""
+    return max(edge.strength - _NOISE, 0.0) / (edge.strength + 1.0 - _NOISE)
+
+
 def _best(edges: list[Edge], cloth: np.ndarray, side: Side, top: float, face: float) -> _Choice | None:
     """Return the frame and the nose that explain a side's edges best, its cushion's top being so wide."""
     best: _Choice | None = None
@@ -155,9 +163,9 @@ def _best(edges: list[Edge], cloth: np.ndarray, side: Side, top: float, face: fl
         end = nose.depth + 1.4 * shown + 0.012  # a face throws its shadow a little beyond its foot
         for edge in edges:
             if edge.depth > end:
-                worth -= 0.7 * _strength(edge)
+                worth -= 1.0 * _unexplained(edge)
             elif start + 0.008 < edge.depth < nose.depth - 0.006:
-                worth -= 0.4 * _strength(edge)
+                worth -= 0.4 * _unexplained(edge)
         if shown > 0.01:
             feet = [e for e in edges if nose.depth + 0.45 * shown < e.depth < end]
             worth += 0.5 * max((_strength(e) for e in feet), default=0.0)

@@ -49,6 +49,7 @@ LENGTHS = (
 )
 """Fields of a table that grow with it."""
 _DIM = 110.0  # grey levels
+_NOISY = 5.0  # grey levels
 _DRIFT = 0.015  # of the diagonal: so far lens and edges may move corners
 _WORST_RMS = 2.0  # px in the searched picture
 _WORST_COST = 120.0
@@ -124,7 +125,7 @@ def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrins
     Raises:
         TableNotFoundError: the picture shows no table, or not enough of it; the message says what was looked for.
     """
-    image = _lit(image)
+    image = _calm(_lit(image))
     part, view, region, held, table = _seen(image, table, lens)
     part, view, balls = _find_balls(image, part, view, held, table, region.colour)
     return _reading(image, part, view, balls, region)
@@ -140,7 +141,7 @@ def find_view(image: np.ndarray, table: TableModel) -> tuple[Camera, View, np.nd
     Raises:
         TableNotFoundError: no table of this shape is in the picture.
     """
-    part, view, region, held, _ = _seen(_lit(image), table, None)
+    part, view, region, held, _ = _seen(_calm(_lit(image)), table, None)
     if not held.aspect:
         raise TableNotFoundError(
             f"the table seen is {view.table.length / view.table.width:.2f} times as long as wide, not"
@@ -183,6 +184,15 @@ def _lit(image: np.ndarray) -> np.ndarray:
     if bright >= _DIM:
         return image
     return np.clip(image * min(_DIM / max(bright, 1.0), 4.0), 0, 255).astype(np.uint8)
+
+
+def _calm(image: np.ndarray) -> np.ndarray:
+    """Return a noisy picture smoothed: faint edges drown in noise, and specks look like balls."""
+    grey = cv2.cvtColor(image, cv2.COLOR_BGR2GRAY).astype(np.float32)
+    # Differences that neither an even slope nor a straight edge has (Immerkaer 1996); most of a picture is even.
+    rough = cv2.filter2D(grey, -1, np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32))
+    noise = 1.4826 * float(np.median(np.abs(rough))) / 6.0
+    return image if noise < _NOISY else np.asarray(cv2.GaussianBlur(image, (0, 0), 1.3))
 
 
 def nominal(table: TableModel) -> TableModel:
@@ -292,6 +302,12 @@ def _overhead(
     return [(-3 * outline.score, outline) for outline in find_outline(lab, quad, colour, aspect)]
 
 
+def _views_of(quad: np.ndarray, start: Intrinsics, shape: TableModel, held: Held, radius: float) -> list[View]:
+    """Return up to two rough cameras that see four corners (4, 2) [px] as those of a table of any proportions."""
+    lines = tuple(np.linspace(quad[i], quad[(i + 1) % 4], 25) for i in range(4))
+    return first_view(lines, quad, start, shape, replace(held, aspect=False), radius)[:2]
+
+
 def _oblique(
     lab: np.ndarray,
     quad: np.ndarray,
@@ -302,18 +318,26 @@ def _oblique(
     radius: float,
 ) -> list[tuple[float, Outline]]:
     """Return noses, and what speaks against them, of a table seen so low that a face shows; none from above."""
-    lines = tuple(np.linspace(quad[i], quad[(i + 1) % 4], 25) for i in range(4))
     found: list[tuple[float, Outline]] = []
-    for view in first_view(lines, quad, start, shape, replace(held, aspect=False), radius)[:2]:
-        if found and view.cost > _WORST_COST:
+    for k, view in enumerate(_views_of(quad, start, shape, held, radius)):
+        if k and view.cost > _WORST_COST:
             break
-        faces = face_depths(view.camera, view.table, quad)
-        if np.abs(faces).max() < OBLIQUE:
-            continue
-        long_first = long_sides_first(view.camera, view.table, quad)
-        aspect = view.table.length / view.table.width
-        outlines = oblique_outlines(lab, quad, colour, faces, long_first, aspect)
-        found += [(_OBLIQUE_COST * (_WHOLE - outline.score), outline) for outline in outlines]
+        frame, rough = quad, view
+        for _ in range(2):  # again along the noses found: a patch of cloth may end askew
+            faces = face_depths(rough.camera, rough.table, frame)
+            if np.abs(faces).max() < OBLIQUE:
+                break
+            long_first = long_sides_first(rough.camera, rough.table, frame)
+            aspect = rough.table.length / rough.table.width
+            outlines = oblique_outlines(lab, frame, colour, faces, long_first, aspect)
+            found += [(_OBLIQUE_COST * (_WHOLE - outline.score), outline) for outline in outlines]
+            if not outlines:
+                break
+            frame = outlines[0].corners
+            try:
+                rough = _views_of(frame, start, shape, held, radius)[0]
+            except TableNotFoundError:
+                break
     return found
 
 
