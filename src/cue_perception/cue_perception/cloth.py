@@ -12,6 +12,8 @@ from cue_perception.errors import TableNotFoundError
 
 _BIN = 4  # Lab units per histogram bin of (a, b)
 _TURNS = (35.0, 20.0)  # degrees between sides, at least; the second from low beside the table
+_SPREADS = ((7.0, 12.0), (18.0, 25.0))  # Lab units about a hue; the second where light falls off steeply
+_FULL = 0.95  # share of its four sides that a whole cloth fills
 _TIGHT = (0.97, 1.25)  # area of the four sides about a patch, of the patch's hull
 _SMALL = 640  # px; the search runs on an image no wider than this
 
@@ -44,15 +46,19 @@ def find_cloth(image: np.ndarray, least_area: float = 0.04) -> list[ClothRegion]
     scale = min(1.0, _SMALL / image.shape[1])
     small = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else image
     lab = cv2.cvtColor(cv2.GaussianBlur(small, (0, 0), 1.2), cv2.COLOR_BGR2LAB)
-    problems, found = [], []
-    for mode in _modes(lab):
-        for spread in (7.0, 12.0):
+    problems: list[str] = []
+    found: list[tuple[float, ClothRegion, float]] = []
+    modes = _modes(lab)
+    for spreads in _SPREADS:
+        for mode, spread in itertools.product(modes, spreads):
             try:
                 region = _region(lab, mode, spread, least_area)
             except TableNotFoundError as error:
                 problems.append(str(error))
                 continue
             found.append((region.fill * np.sqrt(abs(_area(region.quad))), region, scale))
+        if any(region.fill > _FULL for _, region, _ in found):
+            break
     if not found:
         raise TableNotFoundError("no cloth: " + "; ".join(dict.fromkeys(problems)))
     found.sort(key=lambda item: -item[0])
