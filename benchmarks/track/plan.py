@@ -12,6 +12,7 @@ CODE = (
     "src/cue_core/cue_core",
     "src/cue_perception/cue_perception",
     "src/cue_sim/cue_sim/camera.py",
+    "src/cue_sim/cue_sim/graphics.py",
     "src/cue_sim/cue_sim/lens.py",
     "src/cue_sim/cue_sim/scene.py",
     "src/cue_sim/cue_sim/scenery.py",

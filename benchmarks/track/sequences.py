@@ -17,7 +17,8 @@ from benchmarks.harness import UnavailableError
 from benchmarks.harness.parts import hash_files
 from benchmarks.track.worlds import ROOT, Scene, Truth, draw_scene
 from cue_perception.camera import Intrinsics
-from cue_sim.camera import BallPose, NoGraphicsError, SimulatedCamera
+from cue_sim.camera import BallPose, SimulatedCamera
+from cue_sim.graphics import NoGraphicsError
 
 FOLDER = ROOT / "runs" / "bench" / "track-frames"
 _POOL = 1 << 22  # random numbers from which every image's noise is cut
@@ -26,6 +27,7 @@ _CODE = (
     "benchmarks/track/worlds.py",
     "benchmarks/track/sequences.py",
     "src/cue_sim/cue_sim/camera.py",
+    "src/cue_sim/cue_sim/graphics.py",
     "src/cue_sim/cue_sim/lens.py",
     "src/cue_sim/cue_sim/scene.py",
     "src/cue_sim/cue_sim/scenery.py",

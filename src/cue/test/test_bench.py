@@ -185,7 +185,14 @@ def descendants(pid):
 def test_a_run_that_is_cut_short_leaves_no_process_and_goes_on_later(module, tmp_path, blow):
     log, gate, target = tmp_path / "log", tmp_path / "gate", tmp_path / "tiny.json"
     code = RUN.format(root=str(ROOT), here=str(Path(__file__).parent), log=str(log), gate=str(gate), target=str(target))
-    first = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, start_new_session=True)
+    first = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # ignored where the tests run in the background
+    )
     wait_for(lambda: log.exists() and len(log.read_text().split()) == 3, "the part that waits")
     workers = descendants(first.pid)
     assert len(workers) == 1

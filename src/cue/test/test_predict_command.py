@@ -11,10 +11,10 @@ from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import ShotLog
 from cue_core.shots import ShotRecord, Stroke
 from cue_core.table import TableModel
+from cue_sim.config_files import config_file
 from cue_sim.export import save_twin
 from cue_sim.predict import start_from
 from cue_sim.twin import Twin
-from cue_sim.world_config import config_file
 
 BEFORE = (BallState(0, np.array([-0.3, 0.0])), BallState(1, np.array([0.1, 0.01])))
 

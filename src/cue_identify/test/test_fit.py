@@ -13,8 +13,8 @@ from cue_identify.errors import FitCode, FitError
 from cue_identify.fit import FitConfig, FitRequest, Fitter
 from cue_identify.replay import TwinSimulator
 from cue_identify.store import EstimateStore
+from cue_sim.config_files import config_file
 from cue_sim.twin import Twin
-from cue_sim.world_config import config_file
 
 SMALL = TableModel.load(config_file("tables", "small"))
 ORDER = list(PARAMETERS)

@@ -166,7 +166,7 @@ def _draw(camera: Camera, table: TableModel, balls: Sequence[TwinBall], size: tu
     """Return the twin (h, w, 3) BGR uint8 through the camera's lens."""
     import mujoco
 
-    from cue_sim.camera import make_context
+    from cue_sim.graphics import make_context
     from cue_sim.scenery import add_scenery
 
     lens = camera.intrinsics

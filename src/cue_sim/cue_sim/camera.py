@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,20 +10,14 @@ import cv2
 import mujoco
 import numpy as np
 
-from cue_core.errors import CueError
-from cue_sim import REQUESTED_GL
+from cue_sim.graphics import make_context
 from cue_sim.lens import Pinhole, lens_maps
 from cue_sim.scene import CAMERA, MOVING, ball_body, build_scene, shadow_body
 from cue_sim.world_config import WorldConfig
 
-_BACKENDS = ("egl", "osmesa")
 _NOISE_POOL = 1 << 22
 _BLUR_STEPS = 3  # pictures added up for motion blur ...
 _BLUR_FROM = 0.75  # ... when a ball moves this far [px] during the exposure
-
-
-class NoGraphicsError(CueError):
-    """No OpenGL context without a display can be made."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +35,6 @@ class BallPose:
     orientation: np.ndarray
     velocity: np.ndarray
     pocketed: bool = False
-
-
-def make_context(width: int, height: int) -> Any:
-    """Return a current OpenGL context: EGL, else OSMesa; ``MUJOCO_GL`` picks one. Belongs to the calling thread.
-
-    Raises:
-        NoGraphicsError: none works; one line says what was tried.
-    """
-    problems = []
-    for name in (REQUESTED_GL,) if REQUESTED_GL in _BACKENDS else _BACKENDS:
-        os.environ["PYOPENGL_PLATFORM"] = name
-        try:
-            context = importlib.import_module(f"mujoco.{name}").GLContext(width, height)
-            context.make_current()
-            return context
-        except Exception as error:  # PyOpenGL raises whatever its loader met
-            problems.append(f"{name}: {' '.join(str(error).split()) or type(error).__name__}")
-    raise NoGraphicsError(
-        "no OpenGL without a display (" + "; ".join(problems) + "); install libegl1 and libgl1-mesa-dri, or libosmesa6"
-    )
 
 
 class Region(NamedTuple):

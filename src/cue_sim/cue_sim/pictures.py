@@ -23,8 +23,8 @@ from cue_core.errors import CueError
 from cue_core.parameters import nominal_values
 from cue_core.shots import Shot
 from cue_core.table import TableModel
-from cue_sim.camera import make_context
 from cue_sim.cue_stick import add_cue
+from cue_sim.graphics import make_context
 from cue_sim.model import build_spec
 from cue_sim.shapes import add_box
 from cue_sim.strike import strike

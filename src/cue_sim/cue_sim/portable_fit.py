@@ -156,7 +156,7 @@ def benchmark(seed: int = 0, shots: int = 200, threads: int | None = None) -> di
     Returns:
         ``median_mm`` and ``p90_mm`` by class, and the fit's own statement.
     """
-    from cue_sim.world_config import config_file
+    from cue_sim.config_files import config_file
 
     generator = np.random.default_rng([seed, 9])
     nominal = ParameterEstimate.nominal()

@@ -6,7 +6,6 @@ adding a key changes no other draw. Only the world and the simulated camera read
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from cue_core.errors import CueError, FileFormatError, UnknownNameError
 from cue_core.parameters import PARAMETERS, check_names, nominal_values
 from cue_core.settings import check_settings, setting
 from cue_core.table import TableModel
+from cue_sim.config_files import config_file
 from cue_sim.laws import EXTRAS, Laws
 from cue_sim.lens import CameraConfig
 from cue_sim.robot import RobotConfig
@@ -198,30 +198,6 @@ class WorldConfig:
             raise CueError(text if str(path) in text else f"{path}: {text}") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise FileFormatError(path, f"malformed: {error}") from None
-
-
-def config_file(kind: str, name: str) -> Path:
-    """Return the path of a configuration file given by path, or by name within ``config/<kind>``.
-
-    Raises:
-        UnknownNameError: no such name; lists those there are.
-        FileFormatError: no such path, or no configuration folder is found.
-    """
-    if "/" in name or name.endswith((".yaml", ".yml")):
-        path = Path(name)
-        if not path.is_file():
-            raise FileFormatError(path, "no such file")
-        return path
-    places = [Path(root) / "config" for root in [os.environ.get("CUE_ROOT", "")] if root]
-    places += [Path(p) / "share/cue/config" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
-    places.append(Path(__file__).resolve().parents[3] / "config")
-    known: set[str] = set()
-    for place in places:
-        path = place / kind / f"{name}.yaml"
-        if path.is_file():
-            return path
-        known.update(p.stem for p in (place / kind).glob("*.yaml"))
-    raise UnknownNameError(f"file in config/{kind}", name, known)
 
 
 def _draw(data: Any, seed: int, where: str) -> Any:

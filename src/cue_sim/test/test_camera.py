@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from cue_sim.camera import BallPose, NoGraphicsError, SimulatedCamera, ball_poses, make_context
+from cue_sim.camera import BallPose, SimulatedCamera, ball_poses
+from cue_sim.graphics import NoGraphicsError, make_context
 from cue_sim.lens import lens_maps, undistort
 from cue_sim.world_config import WorldConfig
 
@@ -149,7 +150,7 @@ def test_motion_smears_a_ball_along_its_way(world: WorldConfig, camera: Simulate
 
 
 def test_without_opengl_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cue_sim.camera.REQUESTED_GL", "osmesa")
+    monkeypatch.setattr("cue_sim.graphics.REQUESTED_GL", "osmesa")
     monkeypatch.setitem(__import__("sys").modules, "mujoco.osmesa", None)
     with pytest.raises(NoGraphicsError, match=r"osmesa: .*; install libegl1") as caught:
         make_context(64, 64)

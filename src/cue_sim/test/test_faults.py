@@ -18,11 +18,11 @@ from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
 from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim import predict as module
+from cue_sim.config_files import config_file
 from cue_sim.export import load_twin, save_twin
 from cue_sim.kernel import EventKind
 from cue_sim.predict import TwinFaultError, for_balls, predict, rest_fault
 from cue_sim.twin import Start, Twin
-from cue_sim.world_config import config_file
 
 G = 9.81
 
@@ -225,7 +225,7 @@ MODEL = """
 import hashlib, sys
 from cue_core.table import TableModel
 from cue_sim.model import build_spec
-from cue_sim.world_config import config_file
+from cue_sim.config_files import config_file
 spec = build_spec(TableModel.load(config_file("tables", "small")), (0, 1, 9))
 spec.compile()
 print(hashlib.sha256(spec.to_xml().encode()).hexdigest())

@@ -19,11 +19,11 @@ from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
 from cue_core.shots import Shot
 from cue_core.table import TableModel
+from cue_sim.config_files import config_file
 from cue_sim.export import save_twin
 from cue_sim.gym import ENVIRONMENT_ID, ActionError, EpisodeError, TableEnv, TableVectorEnv, Transition
 from cue_sim.predict import start_from
 from cue_sim.twin import Twin
-from cue_sim.world_config import config_file
 
 ROOT = Path(__file__).parents[3]
 SMALL = TableModel.load(config_file("tables", "small"))

@@ -20,12 +20,13 @@ from cue_core.parameters import PARAMETERS, Parameter, ParameterEstimate, nomina
 from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim import laws
+from cue_sim.config_files import config_file
 from cue_sim.export import twin_from_dict, twin_to_dict
 from cue_sim.laws import BallImpact, ClothMotion, CueStroke, CushionImpact, Laws, library, registry
 from cue_sim.strike import strike
 from cue_sim.twin import Start, Twin
 from cue_sim.world import World
-from cue_sim.world_config import WorldConfig, config_file
+from cue_sim.world_config import WorldConfig
 
 TABLES = Path(__file__).parents[3] / "config" / "tables"
 TABLE = TableModel.load(TABLES / "small.yaml")

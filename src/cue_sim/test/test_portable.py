@@ -15,6 +15,7 @@ from cue_core.balls import BallState
 from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.table import TableModel
+from cue_sim.config_files import config_file
 from cue_sim.export import load_balls, save_twin
 from cue_sim.path import Start
 from cue_sim.portable import PortableParameters, read_statement, save_portable
@@ -23,7 +24,6 @@ from cue_sim.portable_measure import measure, probe_shots, rest_difference
 from cue_sim.portable_play import ExactImpacts, PortableCancelledError, PortableTable, Rest
 from cue_sim.portable_probes import collisions, rebounds
 from cue_sim.twin import Twin
-from cue_sim.world_config import config_file
 
 TABLE = TableModel.load(config_file("tables", "small"))
 RADIUS = TABLE.ball_radius

@@ -8,12 +8,12 @@ import pytest
 from cue_core.errors import UnknownNameError
 from cue_core.parameters import PARAMETERS, nominal_values
 from cue_core.table import TableModel
+from cue_sim.config_files import config_file
 from cue_sim.laws import available
 from cue_sim.predict import TwinFaultError
 from cue_sim.probe import unused_parameters
 from cue_sim.rollouts import LawRows
 from cue_sim.twin import Twin
-from cue_sim.world_config import config_file
 
 PLACES = {name: k for k, name in enumerate(PARAMETERS)}
 

@@ -14,12 +14,12 @@ from cue_core.errors import OutOfRangeError
 from cue_core.parameters import PARAMETERS, nominal_values
 from cue_core.table import TableModel
 from cue_sim import kernel, reference
+from cue_sim.config_files import config_file
 from cue_sim.kernel import EventKind, Layout
 from cue_sim.laws import Laws
 from cue_sim.model import CONTACT_MARGIN, build_spec
 from cue_sim.rollouts import EVENT_CAPACITY, RolloutsCancelledError
 from cue_sim.twin import Start, Twin
-from cue_sim.world_config import config_file
 
 SMALL = TableModel.load(config_file("tables", "small"))
 SEVEN = TableModel.load(config_file("tables", "7ft"))

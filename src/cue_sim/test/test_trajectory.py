@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cue_sim.config_files import config_file
 from cue_sim.robot import RobotConfig
 from cue_sim.trajectory import (
     Follower,
@@ -16,7 +17,6 @@ from cue_sim.trajectory import (
     check_motion,
     stopping,
 )
-from cue_sim.world_config import config_file
 
 ROBOT = RobotConfig.load(config_file("robots", "ur5e"))
 HOME = ROBOT.home

@@ -10,7 +10,8 @@ import yaml
 
 from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS
-from cue_sim.world_config import WorldConfig, config_file
+from cue_sim.config_files import config_file
+from cue_sim.world_config import WorldConfig
 
 
 def test_one_seed_gives_one_world() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from cue_sim.config_files import config_file
 from cue_sim.robot import RobotConfig
-from cue_sim.world_config import config_file
 
 pytestmark = pytest.mark.ros
 rclpy = pytest.importorskip("rclpy")

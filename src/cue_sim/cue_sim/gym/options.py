@@ -16,11 +16,11 @@ from cue_core.errors import FileFormatError, UnknownNameError
 from cue_core.parameters import PARAMETERS, ParameterEstimate, check_names
 from cue_core.shots import MISCUE_OFFSET
 from cue_core.table import TableModel
+from cue_sim.config_files import config_file
 from cue_sim.export import load_twin
 from cue_sim.gym.reward import REWARDS, Reward
 from cue_sim.predict import CUE_BALL, for_balls
 from cue_sim.twin import Twin
-from cue_sim.world_config import config_file
 
 DEFAULT_TABLE = "small"
 DEFAULT_BALLS = 6

@@ -10,7 +10,7 @@ import numpy as np
 
 from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError
-from cue_sim.camera import make_context
+from cue_sim.graphics import make_context
 from cue_sim.gym.reward import Situation
 from cue_sim.model import build_spec
 from cue_sim.twin import Twin
