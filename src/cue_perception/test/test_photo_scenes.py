@@ -90,7 +90,7 @@ def test_a_far_cushion_that_shows_its_face_is_no_wider_table():
     camera = look_at(lens, position, (0, 0, 0), roll=float(np.arctan2(level[0], -level[1])))
     scene = Scene(camera, cloth=(0.08, 0.42, 0.25), samples=1)
     result = examine(scene.render({k: v for k, v in BALLS.items() if k != 6}, np.random.default_rng(4)))
-    # With all proportions unknown; the face taken for cushion would make it 0.05 and more.
+    # All proportions are unknown here; docs/photographs.md says how far off oblique views are.
     assert _corner_error(scene, result) < 0.02
     places = np.array([[*v, SMALL.ball_radius] for k, v in BALLS.items() if k != 6])
     found = np.array([b.pixel for b in result.balls])
