@@ -46,5 +46,6 @@ def make_parts(options: Options) -> list[Part]:
             add(f"p95_ms_{label}", f"world{index}", "speed", clocked, alone=True)
             add("hough", f"{label}/world{index}", "hough", {**clocked, "frames": cut or 0}, alone=True)
     if not quick:
-        add("memory", "world0", "memory", {"seed": seed, "index": 0, "images": 6000})
+        # histories are full after 4,096 images; from then on nothing may grow
+        add("memory", "world0", "memory", {"seed": seed, "index": 0, "images": 10000})
     return parts
