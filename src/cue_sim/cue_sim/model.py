@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -89,7 +90,7 @@ def build_spec(
     spec.memory = 1 << 22
     spec.nuserdata = len(ball_ids)  # the kernel's: how long each ball has been over a drop
 
-    names = _add_noses(spec, table)
+    names = add_noses(spec, table)
     balls = []
     for ball, r, m in zip(ball_ids, radius, mass, strict=True):
         balls.append(_add_ball(spec, ball, float(r), float(m)))
@@ -103,7 +104,11 @@ def build_spec(
     return spec
 
 
-def _add_noses(spec: mujoco.MjSpec, table: TableModel) -> list[str]:
+def add_noses(spec: mujoco.MjSpec, table: TableModel, **look: Any) -> list[str]:
+    """Add the capsules of noses and jaws to the world and return their names; contacts are off.
+
+    They are hidden by default (group 3): the scenery shows the rubber. ``look`` are further fields of the geoms.
+    """
     radius = NOSE_RADIUS * table.ball_radius
     height = table.nose_height + radius * math.sin(contact_tilt(table))
     segments = nose_segments(table)
@@ -115,7 +120,8 @@ def _add_noses(spec: mujoco.MjSpec, table: TableModel) -> list[str]:
             fromto=[*start, height, *end, height],
             contype=0,
             conaffinity=0,
-            group=3,  # hidden by default: the scenery shows the rubber
+            group=3,
+            **look,
         )
     return list(segments)
 

@@ -34,8 +34,7 @@ from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.table import TableModel
-from cue_sim.geometry import NOSE_RADIUS, contact_tilt, nose_segments
-from cue_sim.model import ball_dimensions
+from cue_sim.model import add_noses, ball_dimensions
 from cue_sim.scenery import add_scenery, dress_ball
 
 PORTABLE_STEP = 5e-4
@@ -128,7 +127,7 @@ def portable_spec(
     if visual:
         add_scenery(spec, table)
     _add_bed(spec, table)
-    noses = _add_noses(spec, table)
+    noses = add_noses(spec, table, mass=0, rgba=_UNSEEN)
     where = {b.ball_id: b.position for b in balls if b.in_play}
     for k, ball in enumerate(ball_ids):
         default = np.array([-0.4 + 0.8 * (k % 8) / 8, -0.3 + 0.3 * (k // 8)]) * [table.length, table.width]
@@ -286,25 +285,6 @@ def bed_outline(table: TableModel) -> np.ndarray:
     return np.array(
         [[a * u, b * v] for a, b in ((1, 1), (-1, 1), (-1, -1), (1, -1)) for u, v in ((x, reach - x), (reach - y, y))]
     )
-
-
-def _add_noses(spec: mujoco.MjSpec, table: TableModel) -> list[str]:
-    radius = NOSE_RADIUS * table.ball_radius
-    height = table.nose_height + radius * np.sin(contact_tilt(table))
-    segments = nose_segments(table)
-    for name, (_cushion, start, end) in segments.items():
-        spec.worldbody.add_geom(
-            name=name,
-            type=mujoco.mjtGeom.mjGEOM_CAPSULE,
-            size=[radius, 0, 0],
-            fromto=[*start, height, *end, height],
-            contype=0,
-            conaffinity=0,
-            mass=0,
-            group=3,
-            rgba=_UNSEEN,
-        )
-    return list(segments)
 
 
 def _add_cloth_pairs(spec: mujoco.MjSpec, ball: int, radius: float, parameters: PortableParameters) -> None:
