@@ -68,6 +68,7 @@ class Linearised:
         residuals: per shot the (m, 2) residuals in standard deviations.
         weights: per shot the (m,) robust weights, 1 = counts fully.
         scores: (shots, d) each shot's own gradient by the parameters, its nuisances at their best, without the prior.
+        informations: (shots, d, d) each shot's own Gauss-Newton matrix by the parameters, the same way.
     """
 
     hessian: np.ndarray
@@ -76,6 +77,7 @@ class Linearised:
     residuals: list[np.ndarray]
     weights: list[np.ndarray]
     scores: np.ndarray
+    informations: np.ndarray
 
 
 class Polish:
@@ -177,7 +179,7 @@ class Polish:
         hessian[np.arange(d), np.arange(d)] = self._precision
         gradient[:d] = self._precision * (point.unit - self._prior)
         moved[:d] = active
-        residuals, weights, scores, first = [], [], [], d
+        residuals, weights, scores, informations, first = [], [], [], [], d
         for i, (shot, nuisance) in enumerate(zip(self._shots, point.nuisance, strict=True)):
             r = whitened(shot, differences(shot, base[i]))
             w = trusted[i] / (1.0 + np.sum(r**2, axis=1) / self._scales[i] ** 2)
@@ -196,10 +198,12 @@ class Polish:
             known = 1.0 / self._spread[i] ** 2
             inner = block[d:, d:] + np.diag(known)
             pull = slope[d:] + nuisance * known
-            scores.append(slope[:d] - block[:d, d:] @ np.linalg.solve(inner, pull))
+            taken = np.linalg.solve(inner, np.c_[pull, block[d:, :d]])
+            scores.append(slope[:d] - block[:d, d:] @ taken[:, 0])
+            informations.append(block[:d, :d] - block[:d, d:] @ taken[:, 1:])
             hessian[own, own] += known
             gradient[own] += nuisance * known
-        return Linearised(hessian, gradient, moved, residuals, weights, np.array(scores))
+        return Linearised(hessian, gradient, moved, residuals, weights, np.array(scores), np.array(informations))
 
     def _jacobians(self, point: Point, base: Sequence[Replayed], active: np.ndarray, side: float) -> list[np.ndarray]:
         """Return per shot the (m, 2, d + nuisances) derivatives of the residuals, by steps to one ``side`` (+1, -1)."""
