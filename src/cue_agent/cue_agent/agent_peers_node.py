@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cue_agent.peers import (
-    ArmCode,
     ArmResult,
     Code,
     FitRequest,
@@ -22,6 +21,7 @@ from cue_agent.peers import (
     UnknownRevisionError,
 )
 from cue_agent.watch import Execution
+from cue_core.arm_codes import ArmCode
 from cue_core.balls import BallState
 from cue_core.ros.calls import Caller, GoalRefusedError, PeerGoneError
 from cue_core.ros.conversions import (

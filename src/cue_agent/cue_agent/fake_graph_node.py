@@ -11,8 +11,9 @@ from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
-from cue_agent.peers import ArmCode, ArmResult, FitRequest, TwinError, UnknownRevisionError
+from cue_agent.peers import ArmResult, FitRequest, TwinError, UnknownRevisionError
 from cue_agent.testing import FakePeers
+from cue_core.arm_codes import ArmCode
 from cue_core.ros.conversions import (
     ball_from_msg,
     ball_to_msg,

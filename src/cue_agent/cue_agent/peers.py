@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cue_core.arm_codes import ArmCode
 from cue_core.balls import BallState
 from cue_core.errors import CueError
 from cue_core.parameters import ParameterEstimate
@@ -37,28 +38,6 @@ class Code(IntEnum):
     CANCELED = 7
     TIME_RESET = 8
     BUSY = 9
-
-
-class ArmCode(IntEnum):
-    """How a stroke ended; values equal the constants of ``cue_msgs/action/ExecuteShot``."""
-
-    NONE = 0
-    INVALID_SHOT = 1
-    NO_BALL = 2
-    UNREACHABLE = 3
-    COLLISION = 4
-    CONTROLLER = 5
-    ALREADY_STRUCK = 6
-    CANCELED = 7
-    STOPPED = 8
-    TIME_RESET = 9
-    PREEMPTED = 10
-    TIMEOUT = 11
-
-    @classmethod
-    def _missing_(cls, value: object) -> ArmCode:
-        """Take a code of a newer arm for a failure without contact."""
-        return cls.CONTROLLER
 
 
 class SessionEndedError(CueError):

@@ -15,7 +15,6 @@ import numpy as np
 
 from cue_agent.peers import (
     NOMINAL,
-    ArmCode,
     ArmResult,
     FitRequest,
     FitResult,
@@ -26,6 +25,7 @@ from cue_agent.peers import (
     UnknownRevisionError,
 )
 from cue_agent.reach import Reach
+from cue_core.arm_codes import ArmCode
 from cue_core.balls import BallState, Motion, Visibility
 from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, ParameterEstimate

@@ -14,7 +14,6 @@ from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, Journal, Sessi
 from cue_agent.peers import (
     FIT_TIME_RESET,
     NOMINAL,
-    ArmCode,
     ArmResult,
     Code,
     FitRequest,
@@ -31,6 +30,7 @@ from cue_agent.reach import MakeReach, Reach
 from cue_agent.scores import replay, score, score_to_dict
 from cue_agent.steps import Choose, Fit, Step, Stop, Strike, next_step
 from cue_agent.summary import Judged, SessionResult, build_summary, summary_lines, write_json
+from cue_core.arm_codes import ArmCode
 from cue_core.errors import CueError
 from cue_core.shot_log import ShotLog
 from cue_core.shots import Shot, ShotRecord

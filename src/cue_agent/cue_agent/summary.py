@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, SessionState
 from cue_agent.peers import Code
-from cue_core.errors import FileFormatError
+from cue_core.files import write_atomically
 from cue_identify.scoring import ShotScore, mean_score
 
 NAN = float("nan")
@@ -132,21 +131,12 @@ def summary_lines(summary: Mapping[str, Any]) -> str:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON file so that a reader sees the old one or the new one, never half of it. NaN becomes null.
+    """Write a JSON file atomically. NaN becomes null.
 
     Raises:
         FileFormatError: it cannot be written.
     """
-    temporary = path.with_suffix(".tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(_without_nan(data), file, indent=2, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise FileFormatError(path, f"cannot be written: {error.strerror}") from None
+    write_atomically(path, json.dumps(_without_nan(data), indent=2, allow_nan=False) + "\n")
 
 
 def _without_nan(value: Any) -> Any:

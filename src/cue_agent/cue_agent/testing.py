@@ -13,7 +13,6 @@ import numpy as np
 
 from cue_agent.peers import (
     NOMINAL,
-    ArmCode,
     ArmResult,
     Code,
     FitRequest,
@@ -24,6 +23,7 @@ from cue_agent.peers import (
     Status,
     UnknownRevisionError,
 )
+from cue_core.arm_codes import ArmCode
 from cue_core.balls import BallState, Visibility
 from cue_core.parameters import ParameterEstimate
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from cue_agent.peers import ArmCode, ArmResult, Code, StrikeStatus
+from cue_agent.peers import ArmResult, Code, StrikeStatus
 from cue_agent.testing import FakePeers
+from cue_core.arm_codes import ArmCode
 
 rclpy = pytest.importorskip("rclpy")
 from action_msgs.msg import GoalStatus  # noqa: E402

@@ -10,7 +10,6 @@ from cue_agent.config import AgentConfig
 from cue_agent.journal import EXPLORE, HELD_OUT, Journal
 from cue_agent.peers import (
     NOMINAL,
-    ArmCode,
     ArmResult,
     Code,
     FitResult,
@@ -23,6 +22,7 @@ from cue_agent.planners import make_planner
 from cue_agent.reach import GeometricReach
 from cue_agent.session import Goal, Session
 from cue_agent.testing import FakePeers, some_balls
+from cue_core.arm_codes import ArmCode
 from cue_core.balls import Visibility
 from cue_core.shot_log import read_lines
 from cue_core.shots import Stroke

@@ -18,13 +18,13 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory as JointTrajectoryMsg
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from cue_arm.errors import ErrorCode
 from cue_arm.ledger import Ledger, LedgerEntry
 from cue_arm.planner import MinkBackend
 from cue_arm.player import Outcome, Patience, Phase, Player
 from cue_arm.settings import StrokeSettings
 from cue_arm.situation import Interrupt, Situation
 from cue_arm.trajectory import JointTrajectory
+from cue_core.arm_codes import ArmCode
 from cue_core.errors import CueError
 from cue_core.ros.conversions import (
     ball_from_msg,
@@ -221,7 +221,7 @@ class ArmNode(Node):
         back = self._situation.add_joints(stamp_to_seconds(msg.header.stamp), positions, velocities)
         # Before the stroke it does not matter: what is planned is checked against the newest states.
         if back and self._player.executing:
-            self._interrupt_all(ErrorCode.TIME_RESET, "the clock was set back")
+            self._interrupt_all(ArmCode.TIME_RESET, "the clock was set back")
 
     def _on_table(self, msg: TableInfo) -> None:
         try:
@@ -237,7 +237,7 @@ class ArmNode(Node):
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._enabled = request.data
         if not self._enabled:
-            self._interrupt_all(ErrorCode.STOPPED, "the arm was disabled")
+            self._interrupt_all(ArmCode.STOPPED, "the arm was disabled")
         response.success, response.message = True, "enabled" if self._enabled else "disabled"
         return response
 
@@ -252,19 +252,19 @@ class ArmNode(Node):
         interrupt = Interrupt(self._situation.changed)
         with self._situation.changed:
             if self._player.executing:  # it began since the goal was accepted
-                interrupt.set(ErrorCode.PREEMPTED, "another stroke is running")
+                interrupt.set(ArmCode.PREEMPTED, "another stroke is running")
             else:
-                self._interrupt_all(ErrorCode.PREEMPTED, f"shot {goal.request.shot.id} took over")
+                self._interrupt_all(ArmCode.PREEMPTED, f"shot {goal.request.shot.id} took over")
             self._interrupts[bytes(goal.goal_id.uuid)] = interrupt
         goal.execute()
 
     def _on_cancel(self, goal: Any) -> CancelResponse:
         interrupt = self._interrupts.get(bytes(goal.goal_id.uuid))
         if interrupt is not None:
-            interrupt.set(ErrorCode.CANCELED, "canceled")
+            interrupt.set(ArmCode.CANCELED, "canceled")
         return CancelResponse.ACCEPT
 
-    def _interrupt_all(self, code: ErrorCode, text: str) -> None:
+    def _interrupt_all(self, code: ArmCode, text: str) -> None:
         for interrupt in list(self._interrupts.values()):
             interrupt.set(code, text)
 
@@ -287,7 +287,7 @@ class ArmNode(Node):
         )
         result.strike_time = result.achieved.contact_time
         name = goal.request.shot.id
-        if outcome.code == ErrorCode.NONE:
+        if outcome.code == ArmCode.NONE:
             self._health.ok()
             goal.succeed()
         elif goal.is_cancel_requested:
@@ -302,11 +302,11 @@ class ArmNode(Node):
         try:
             shot = shot_from_msg(request.shot)
         except CueError as error:
-            return Outcome(ErrorCode.INVALID_SHOT, str(error))
+            return Outcome(ArmCode.INVALID_SHOT, str(error))
         if not shot.shot_id:
-            return Outcome(ErrorCode.INVALID_SHOT, "the shot has no id")
+            return Outcome(ArmCode.INVALID_SHOT, "the shot has no id")
         if not self._enabled:
-            return Outcome(ErrorCode.STOPPED, "the arm is disabled")
+            return Outcome(ArmCode.STOPPED, "the arm is disabled")
         return self._player.play(shot, interrupt, feedback)
 
     def _report(self, phase: Phase, entry: LedgerEntry) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cue_arm.errors import ErrorCode
+from cue_core.arm_codes import ArmCode
 from cue_core.errors import FileFormatError
 from cue_core.shot_log import append_line, read_lines
 from cue_core.shots import Shot, Stroke
@@ -32,7 +32,7 @@ class LedgerEntry:
     finished: bool = False
     struck: bool | None = None
     stroke: Stroke | None = None
-    code: ErrorCode = ErrorCode.NONE
+    code: ArmCode = ArmCode.NONE
     text: str = ""
 
     @property
@@ -86,9 +86,7 @@ class Ledger:
             self._entries.pop(shot.shot_id, None)
             self._entries[shot.shot_id] = LedgerEntry(shot)
 
-    def finish(
-        self, shot_id: str, struck: bool | None, stroke: Stroke | None, code: ErrorCode, text: str
-    ) -> LedgerEntry:
+    def finish(self, shot_id: str, struck: bool | None, stroke: Stroke | None, code: ArmCode, text: str) -> LedgerEntry:
         """Write how a started shot ended, and return its entry.
 
         Raises:
@@ -125,7 +123,7 @@ class Ledger:
                     finished=True,
                     struck=data["struck"],
                     stroke=None if data["stroke"] is None else Stroke(**data["stroke"]),
-                    code=ErrorCode(data["error_code"]),
+                    code=ArmCode(data["error_code"]),
                     text=data["error_msg"],
                 )
         except (KeyError, TypeError, ValueError) as error:

@@ -12,12 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from cue_arm.errors import ArmError, ErrorCode
+from cue_arm.errors import ArmError
 from cue_arm.ledger import Ledger, LedgerEntry
 from cue_arm.measure import measure_stroke
 from cue_arm.planner import ArmBackend, StrokePlan, StrokeRequest
 from cue_arm.situation import Interrupt, Situation
 from cue_arm.trajectory import JointTrajectory
+from cue_core.arm_codes import ArmCode
 from cue_core.errors import CueError
 from cue_core.shots import Shot, Stroke
 from cue_core.table import TableModel
@@ -87,7 +88,7 @@ class Outcome:
         stroke: as measured.
     """
 
-    code: ErrorCode
+    code: ArmCode
     text: str = ""
     struck: bool = False
     stroke: Stroke | None = None
@@ -136,13 +137,13 @@ class Player:
         if last is None or last.finished:
             return last
         text = "the arm's process was restarted during the stroke"
-        return self._ledger.finish(last.shot.shot_id, None, None, ErrorCode.CONTROLLER, text)
+        return self._ledger.finish(last.shot.shot_id, None, None, ArmCode.CONTROLLER, text)
 
     def _plan(self, shot: Shot, interrupt: Interrupt, feedback: Feedback) -> tuple[StrokePlan, np.ndarray]:
         situation, patience = self._situation, self._patience
         feedback("planning", 0.0)
         if not situation.wait(lambda: self._backend is not None, patience.state, interrupt):
-            raise ArmError(ErrorCode.NO_BALL, "no table_info yet")
+            raise ArmError(ArmCode.NO_BALL, "no table_info yet")
         assert self._backend is not None
 
         def progress(share: float) -> None:
@@ -153,16 +154,16 @@ class Player:
             balls = situation.playable_balls(patience.state, interrupt)
             if not situation.wait(situation.at_rest, patience.state, interrupt):
                 silent = situation.newest_joints() is None
-                raise ArmError(ErrorCode.CONTROLLER, "no joint_states" if silent else "the arm does not come to rest")
+                raise ArmError(ArmCode.CONTROLLER, "no joint_states" if silent else "the arm does not come to rest")
             if not situation.wait(self._controller.available, patience.accept, interrupt):
-                raise ArmError(ErrorCode.CONTROLLER, "no follow_joint_trajectory server")
+                raise ArmError(ArmCode.CONTROLLER, "no follow_joint_trajectory server")
             newest = situation.newest_joints()
             assert newest is not None
             others = {i: p for i, p in balls.items() if i != 0}
             plan = self._backend.plan(StrokeRequest(shot, balls[0], others, newest[1]), progress)
             if situation.same(newest[1], balls):
                 return plan, balls[0]
-        raise ArmError(ErrorCode.NO_BALL, "the arm or the balls moved while the stroke was planned")
+        raise ArmError(ArmCode.NO_BALL, "the arm or the balls moved while the stroke was planned")
 
     def _play(
         self, shot: Shot, plan: StrokePlan, ball: np.ndarray, interrupt: Interrupt, feedback: Feedback
@@ -175,28 +176,26 @@ class Player:
             try:
                 self._ledger.start(shot)
             except CueError as error:  # what cannot be remembered must not be struck
-                return Outcome(ErrorCode.STOPPED, str(error))
+                return Outcome(ArmCode.STOPPED, str(error))
             self._report(Phase.STARTED, LedgerEntry(shot))
             newest = self._situation.newest_joints()
             begin = 0.0 if newest is None else newest[0]
             try:
                 code, text = self._execute(plan, begin, interrupt, feedback)
             except Exception as error:  # whoever was told that it started must be told that it ended
-                self._finish(shot, None, None, ErrorCode.CONTROLLER, f"internal error: {error}")
+                self._finish(shot, None, None, ArmCode.CONTROLLER, f"internal error: {error}")
                 raise
             stroke = self._measure(begin, ball)
-            if code == ErrorCode.NONE and stroke is None:
-                code, text = ErrorCode.CONTROLLER, "the controller reported success, but the tip did not reach the ball"
+            if code == ArmCode.NONE and stroke is None:
+                code, text = ArmCode.CONTROLLER, "the controller reported success, but the tip did not reach the ball"
             # Without joint states nobody can say that the ball was not struck.
-            blind = stroke is None and code == ErrorCode.TIME_RESET
+            blind = stroke is None and code == ArmCode.TIME_RESET
             self._finish(shot, None if blind else stroke is not None, stroke, code, text)
             return Outcome(code, text, stroke is not None, stroke)
         finally:
             self.executing = False
 
-    def _execute(
-        self, plan: StrokePlan, begin: float, interrupt: Interrupt, feedback: Feedback
-    ) -> tuple[ErrorCode, str]:
+    def _execute(self, plan: StrokePlan, begin: float, interrupt: Interrupt, feedback: Feedback) -> tuple[ArmCode, str]:
         """Send the trajectory and see it through; a stop is asked for and awaited when interrupted."""
         situation, patience = self._situation, self._patience
         run = self._controller.send(plan.trajectory)
@@ -211,23 +210,23 @@ class Player:
                 run.cancel()
             if run.accepted is False:
                 return (
-                    ErrorCode.CONTROLLER,
+                    ArmCode.CONTROLLER,
                     f"the controller refused the trajectory: {run.failure or 'no reason given'}",
                 )
             if run.ended:
                 self._settle(plan, begin, run)
-                if interrupt.reason is not None and (run.failure or interrupt.reason.code != ErrorCode.CANCELED):
+                if interrupt.reason is not None and (run.failure or interrupt.reason.code != ArmCode.CANCELED):
                     return interrupt.reason.code, str(interrupt.reason)
                 return (
-                    (ErrorCode.CONTROLLER, f"the controller stopped: {run.failure}")
+                    (ArmCode.CONTROLLER, f"the controller stopped: {run.failure}")
                     if run.failure
-                    else (ErrorCode.NONE, "")
+                    else (ArmCode.NONE, "")
                 )
             if run.lost:
-                return ErrorCode.CONTROLLER, "the controller lost the trajectory (was it restarted?)"
+                return ArmCode.CONTROLLER, "the controller lost the trajectory (was it restarted?)"
             if run.accepted is None and now - sent > patience.accept:
                 run.cancel()
-                return ErrorCode.TIMEOUT, f"the controller did not answer within {patience.accept:.0f} s"
+                return ArmCode.TIMEOUT, f"the controller did not answer within {patience.accept:.0f} s"
             if situation.news != news:
                 news, heard = situation.news, now
                 feedback(*_phase(plan, situation, begin))
@@ -240,7 +239,7 @@ class Player:
                 return reason.code, f"{reason}; the controller did not confirm the stop"
             if now - heard > patience.silence:
                 run.cancel()
-                return ErrorCode.TIMEOUT, f"nothing heard of the arm for {patience.silence:.0f} s"
+                return ArmCode.TIMEOUT, f"nothing heard of the arm for {patience.silence:.0f} s"
 
     def _wait_for_news(self, run: Run, news: int) -> None:
         situation = self._situation
@@ -269,7 +268,7 @@ class Player:
             if not situation.wait(partial(self._heard_more, news), _QUIET):
                 return  # the simulated clock stands
 
-    def _finish(self, shot: Shot, struck: bool | None, stroke: Stroke | None, code: ErrorCode, text: str) -> None:
+    def _finish(self, shot: Shot, struck: bool | None, stroke: Stroke | None, code: ArmCode, text: str) -> None:
         entry = self._ledger.finish(shot.shot_id, struck, stroke, code, text)
         if stroke is not None:
             self._report(Phase.STRUCK, entry)
@@ -284,7 +283,7 @@ class Player:
 
 def _already(entry: LedgerEntry) -> Outcome:
     known = "" if entry.struck else "; it was begun, and nobody saw how it ended"
-    return Outcome(ErrorCode.ALREADY_STRUCK, f"shot {entry.shot.shot_id} was struck before{known}", True, entry.stroke)
+    return Outcome(ArmCode.ALREADY_STRUCK, f"shot {entry.shot.shot_id} was struck before{known}", True, entry.stroke)
 
 
 def _phase(plan: StrokePlan, situation: Situation, begin: float) -> tuple[str, float]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cue_arm.errors import ArmError, ErrorCode
+from cue_arm.errors import ArmError
 from cue_arm.measure import JointRecord
+from cue_core.arm_codes import ArmCode
 from cue_core.balls import BallState, Motion
 
 _RECORDED = 16384  # joint states kept: over two minutes at 125 Hz
@@ -29,7 +30,7 @@ class Interrupt:
         self._changed = changed
         self.reason: ArmError | None = None
 
-    def set(self, code: ErrorCode, text: str) -> None:
+    def set(self, code: ArmCode, text: str) -> None:
         """End the shot; the first reason counts."""
         with self._changed:
             self.reason = self.reason or ArmError(code, text)
@@ -151,17 +152,17 @@ class Situation:
             ArmError: NO_BALL and why, or the interrupt's reason.
         """
         if not self.wait(lambda: self._balls is not None, timeout, interrupt):
-            raise ArmError(ErrorCode.NO_BALL, "no ball_states, or the table is not known yet")
+            raise ArmError(ArmCode.NO_BALL, "no ball_states, or the table is not known yet")
         balls = self._balls or ()
         on_table = [ball for ball in balls if ball.in_play]
         if not any(ball.ball_id == 0 for ball in on_table):
             seen = ", ".join(str(ball.ball_id) for ball in on_table) or "none"
-            raise ArmError(ErrorCode.NO_BALL, f"no cue ball (id 0) on the table; there are {seen}")
+            raise ArmError(ArmCode.NO_BALL, f"no cue ball (id 0) on the table; there are {seen}")
         for ball in on_table:
             name = "the cue ball" if ball.ball_id == 0 else f"ball {ball.ball_id}"
             speed = float(np.hypot(*ball.velocity))
             if not np.all(np.isfinite(ball.position)):
-                raise ArmError(ErrorCode.NO_BALL, f"{name} has no finite position")
+                raise ArmError(ArmCode.NO_BALL, f"{name} has no finite position")
             if ball.motion not in (Motion.STATIONARY, Motion.UNKNOWN) or not speed < _STILL_BALL:
-                raise ArmError(ErrorCode.NO_BALL, f"{name} is not at rest ({ball.motion.name}, {speed:.3f} m/s)")
+                raise ArmError(ArmCode.NO_BALL, f"{name} is not at rest ({ball.motion.name}, {speed:.3f} m/s)")
         return {ball.ball_id: np.array(ball.position, float) for ball in on_table}

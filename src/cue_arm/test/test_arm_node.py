@@ -26,10 +26,10 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 from cue_arm.arm_node import ArmNode
-from cue_arm.errors import ErrorCode
 from cue_arm.testing import JOINT_STATE_PERIOD, sample
 from cue_arm.trajectory import JointTrajectory
 from cue_core import BallState, Motion, Shot, TableModel
+from cue_core.arm_codes import ArmCode
 from cue_core.ros.conversions import ball_to_msg, seconds_to_stamp, shot_to_msg, stamp_to_nanoseconds, table_to_msg
 from cue_core.ros.qos import LATCHED, STATES_LATCHED
 from cue_msgs.action import ExecuteShot
@@ -219,7 +219,7 @@ def shot(**changes: Any) -> Shot:
 
 
 def test_codes_are_those_of_the_action() -> None:
-    for code in ErrorCode:
+    for code in ArmCode:
         assert getattr(ExecuteShot.Result, code.name) == code
 
 
@@ -245,15 +245,15 @@ def test_a_shot_is_struck_measured_and_told(arm: ArmNode, bench: Bench) -> None:
 @pytest.mark.parametrize(
     "changes, code, text",
     [
-        ({"speed": -3.0}, ErrorCode.INVALID_SHOT, "speed is -3.0, allowed is 0.01 to 15"),
-        ({"azimuth": float("nan")}, ErrorCode.INVALID_SHOT, "azimuth is nan"),
-        ({"id": ""}, ErrorCode.INVALID_SHOT, "no id"),
-        ({"speed": 1.9}, ErrorCode.UNREACHABLE, "would need"),
-        ({"vertical_offset": -0.5}, ErrorCode.COLLISION, "would touch cloth"),
+        ({"speed": -3.0}, ArmCode.INVALID_SHOT, "speed is -3.0, allowed is 0.01 to 15"),
+        ({"azimuth": float("nan")}, ArmCode.INVALID_SHOT, "azimuth is nan"),
+        ({"id": ""}, ArmCode.INVALID_SHOT, "no id"),
+        ({"speed": 1.9}, ArmCode.UNREACHABLE, "would need"),
+        ({"vertical_offset": -0.5}, ArmCode.COLLISION, "would touch cloth"),
     ],
 )
 def test_shots_that_cannot_be_played_are_refused(
-    arm: ArmNode, bench: Bench, changes: dict[str, Any], code: ErrorCode, text: str
+    arm: ArmNode, bench: Bench, changes: dict[str, Any], code: ArmCode, text: str
 ) -> None:
     message = shot_to_msg(shot())
     for name, value in changes.items():
@@ -270,7 +270,7 @@ def test_a_moving_or_missing_cue_ball_is_refused(arm: ArmNode, bench: Bench) -> 
     spin_until(lambda: "no cue ball" in bench.play(shot()).error_msg, 5.0, "a refusal for no cue ball")
     bench.show_balls([CUE_BALL], calibrated=False)
     spin_until(lambda: "not known yet" in bench.play(shot()).error_msg, 20.0, "a refusal for no table")
-    assert bench.play(shot()).error_code == ErrorCode.NO_BALL
+    assert bench.play(shot()).error_code == ArmCode.NO_BALL
 
 
 def test_a_cancel_is_accepted_at_once_and_the_next_shot_goes_home_first(arm: ArmNode, bench: Bench) -> None:
@@ -284,9 +284,9 @@ def test_a_cancel_is_accepted_at_once_and_the_next_shot_goes_home_first(arm: Arm
     assert time.monotonic() - asked < 0.5  # 100 ms on an idle machine; this one is shared
     status, result = bench.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
-    assert (result.error_code, result.struck) == (ErrorCode.CANCELED, False)
+    assert (result.error_code, result.struck) == (ArmCode.CANCELED, False)
     spin_until(lambda: bench.executions[-1].phase == ShotExecution.FINISHED, 5.0, "FINISHED")
-    assert bench.executions[-1].error_code == ErrorCode.CANCELED
+    assert bench.executions[-1].error_code == ArmCode.CANCELED
     assert np.abs(bench.q - bench.robot.home).max() > 0.05
     assert bench.play(shot()).error_code == 0
     np.testing.assert_allclose(bench.q, bench.robot.home, atol=1e-3)
@@ -318,7 +318,7 @@ def test_a_newer_shot_takes_over_before_the_stroke(arm: ArmNode, bench: Bench, m
     newer = bench.send(newer_shot)
     go_on.set()
     status, result = bench.result(older)
-    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.PREEMPTED)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ArmCode.PREEMPTED)
     assert newer_shot.shot_id in result.error_msg
     assert bench.result(newer)[1].error_code == 0
     assert len(bench.goals) == 1
@@ -327,14 +327,14 @@ def test_a_newer_shot_takes_over_before_the_stroke(arm: ArmNode, bench: Bench, m
 def test_a_refusal_or_an_abort_of_the_driver_is_told(arm: ArmNode, bench: Bench) -> None:
     bench.accept = False
     result = bench.play(shot())
-    assert result.error_code == ErrorCode.CONTROLLER and "refused" in result.error_msg
+    assert result.error_code == ArmCode.CONTROLLER and "refused" in result.error_msg
     bench.accept, bench.failure = True, "shoulder_lift_joint is 0.2 rad off"
     result = bench.play(shot())
-    assert result.error_code == ErrorCode.CONTROLLER and "shoulder_lift_joint is 0.2 rad off" in result.error_msg
+    assert result.error_code == ArmCode.CONTROLLER and "shoulder_lift_joint is 0.2 rad off" in result.error_msg
     assert result.struck  # it played to the end before it complained
     bench.failure, bench.plays = "", False
     result = bench.play(shot())
-    assert result.error_code == ErrorCode.CONTROLLER and "did not reach the ball" in result.error_msg
+    assert result.error_code == ArmCode.CONTROLLER and "did not reach the ball" in result.error_msg
 
 
 def test_disabling_stops_a_stroke_and_refuses_the_next(arm: ArmNode, bench: Bench) -> None:
@@ -347,8 +347,8 @@ def test_disabling_stops_a_stroke_and_refuses_the_next(arm: ArmNode, bench: Benc
     handle = bench.send(shot())
     spin_until(bench.held.is_set, 10.0, "the stroke to run")
     switch(False)
-    assert bench.result(handle)[1].error_code == ErrorCode.STOPPED
-    assert bench.play(shot()).error_code == ErrorCode.STOPPED
+    assert bench.result(handle)[1].error_code == ArmCode.STOPPED
+    assert bench.play(shot()).error_code == ArmCode.STOPPED
     switch(True)
     assert bench.play(shot()).error_code == 0
 
@@ -360,7 +360,7 @@ def test_a_clock_set_back_ends_the_stroke_and_the_next_one_runs(arm: ArmNode, be
     bench.stamp -= 5.0
     bench.say_joints(bench.q, np.zeros(6))
     status, result = bench.result(handle)
-    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.TIME_RESET)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ArmCode.TIME_RESET)
     assert bench.play(shot()).error_code == 0
 
 
@@ -370,7 +370,7 @@ def test_a_driver_that_falls_silent_times_out(graph: Graph, arm: ArmNode, bench:
     try:
         bench.hold_at = 0.2
         result = bench.play(shot())
-        assert result.error_code == ErrorCode.TIMEOUT and "nothing heard" in result.error_msg
+        assert result.error_code == ArmCode.TIMEOUT and "nothing heard" in result.error_msg
     finally:
         arm._player._patience = patience
 
@@ -416,11 +416,11 @@ def test_a_respawned_arm_remembers_and_tells_how_the_last_stroke_ended(
             spin_until(lambda: bool(bench.executions), 20.0, "what became of the shot")
             told = bench.executions[-1]
             assert (told.phase, told.shot.id) == (ShotExecution.FINISHED, asked.shot_id)
-            assert told.error_code == ErrorCode.CONTROLLER and "restarted" in told.error_msg
+            assert told.error_code == ArmCode.CONTROLLER and "restarted" in told.error_msg
             handle = send()
             future = handle.get_result_async()
             spin_until(future.done, 20.0, "the result of the shot")
-            assert future.result().result.error_code == ErrorCode.ALREADY_STRUCK
+            assert future.result().result.error_code == ArmCode.ALREADY_STRUCK
             assert len(bench.goals) == 1
         finally:
             second.send_signal(signal.SIGINT)

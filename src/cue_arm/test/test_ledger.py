@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cue_arm.errors import ErrorCode
 from cue_arm.ledger import LEDGER_FILE, Ledger
 from cue_core import Shot, Stroke
+from cue_core.arm_codes import ArmCode
 from cue_core.errors import FileFormatError
 
 SHOT = Shot("shot-1", 0.8, 0.3)
@@ -25,16 +25,16 @@ def test_a_started_shot_blocks_its_id_also_in_the_next_process(tmp_path: Path) -
 def test_what_was_measured_comes_back(tmp_path: Path) -> None:
     ledger, stroke = Ledger(str(tmp_path)), Stroke(0.79, 0.31, contact_time=12.5)
     ledger.start(SHOT)
-    ledger.finish("shot-1", True, stroke, ErrorCode.CONTROLLER, "stopped")
+    ledger.finish("shot-1", True, stroke, ArmCode.CONTROLLER, "stopped")
     entry = Ledger(str(tmp_path)).find("shot-1")
     assert entry is not None and entry.finished
-    assert (entry.stroke, entry.code, entry.text) == (stroke, ErrorCode.CONTROLLER, "stopped")
+    assert (entry.stroke, entry.code, entry.text) == (stroke, ArmCode.CONTROLLER, "stopped")
 
 
 def test_a_shot_that_surely_did_not_strike_may_be_played_again(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path))
     ledger.start(SHOT)
-    ledger.finish("shot-1", False, None, ErrorCode.CANCELED, "canceled")
+    ledger.finish("shot-1", False, None, ArmCode.CANCELED, "canceled")
     assert ledger.find("shot-1") is None
     assert Ledger(str(tmp_path)).find("shot-1") is None
     ledger.start(SHOT)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cue_arm.errors import ArmError, CollisionError, ErrorCode, UnreachableError
+from cue_arm.errors import ArmError, CollisionError, UnreachableError
 from cue_arm.planner import MinkBackend, StrokePlan, StrokeRequest
 from cue_core import Shot
+from cue_core.arm_codes import ArmCode
 
 
 def plan(
@@ -65,7 +66,7 @@ def test_most_random_shots_are_planned_and_the_fast_test_agrees(
             check(backend, shot, plan(backend, shot, tuple(ball)))
             played = True
         except ArmError as error:
-            assert error.code in (ErrorCode.UNREACHABLE, ErrorCode.COLLISION)
+            assert error.code in (ArmCode.UNREACHABLE, ArmCode.COLLISION)
             played = False
         planned += played
         agreed += played == reachable
@@ -157,7 +158,7 @@ def test_an_arm_that_touches_something_already_does_not_move(backend: MinkBacken
 
 def test_what_progress_raises_ends_the_planning(backend: MinkBackend) -> None:
     def stop(_share: float) -> None:
-        raise ArmError(ErrorCode.CANCELED, "enough")
+        raise ArmError(ArmCode.CANCELED, "enough")
 
     with pytest.raises(ArmError, match="enough"):
         backend.plan(StrokeRequest(Shot("s", 0.5, 0.4), np.array([-0.1, 0.05]), {}, backend.robot.home), stop)

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cue_arm.errors import ErrorCode
 from cue_arm.ledger import Ledger, LedgerEntry
 from cue_arm.planner import MinkBackend, Progress, StrokePlan, StrokeRequest
 from cue_arm.player import Outcome, Patience, Phase, Player
 from cue_arm.situation import Interrupt, Situation
 from cue_arm.testing import FakeController
 from cue_core import BallState, Motion, Shot, Visibility
+from cue_core.arm_codes import ArmCode
 
 SHOT = Shot("shot-1", 0.5, 0.4)
 CUE_BALL = BallState(0, np.array([-0.1, 0.05]))
@@ -57,7 +57,7 @@ def rig(backend: MinkBackend) -> Rig:
 
 def test_a_shot_is_played_measured_and_reported(rig: Rig) -> None:
     outcome = rig.play()
-    assert outcome.code == ErrorCode.NONE and outcome.struck
+    assert outcome.code == ArmCode.NONE and outcome.struck
     assert outcome.stroke is not None
     assert outcome.stroke.tip_speed == pytest.approx(0.5, rel=0.01)
     assert outcome.stroke.azimuth == pytest.approx(0.4, abs=0.002)
@@ -72,7 +72,7 @@ def test_a_shot_is_played_measured_and_reported(rig: Rig) -> None:
 
 def test_the_same_id_is_not_struck_twice(rig: Rig) -> None:
     first, second = rig.play(), rig.play()
-    assert second.code == ErrorCode.ALREADY_STRUCK and second.struck and second.stroke == first.stroke
+    assert second.code == ArmCode.ALREADY_STRUCK and second.struck and second.stroke == first.stroke
     assert len(rig.controller.runs) == 1
 
 
@@ -82,9 +82,9 @@ def test_a_shot_that_an_earlier_process_began_is_closed_and_not_struck_again(
     Ledger(str(tmp_path)).start(SHOT)  # and then it was killed
     rig = Rig(backend, str(tmp_path))
     entry = rig.player.close_open_entry()
-    assert entry is not None and entry.finished and entry.code == ErrorCode.CONTROLLER and entry.struck is None
+    assert entry is not None and entry.finished and entry.code == ArmCode.CONTROLLER and entry.struck is None
     outcome = rig.play()
-    assert outcome.code == ErrorCode.ALREADY_STRUCK and "nobody saw how it ended" in outcome.text
+    assert outcome.code == ArmCode.ALREADY_STRUCK and "nobody saw how it ended" in outcome.text
     assert not rig.controller.runs
     assert Rig(backend, str(tmp_path)).player.close_open_entry() == entry
 
@@ -106,46 +106,46 @@ def test_a_shot_that_an_earlier_process_began_is_closed_and_not_struck_again(
 def test_without_a_resting_cue_ball_nothing_moves(rig: Rig, balls: tuple[BallState, ...] | None, text: str) -> None:
     rig.situation.add_balls(balls)
     outcome = rig.play()
-    assert outcome.code == ErrorCode.NO_BALL
+    assert outcome.code == ArmCode.NO_BALL
     assert re.search(text, outcome.text), outcome.text
     assert not rig.reports and not rig.controller.runs
 
 
 def test_refusals_of_the_planner_come_through(rig: Rig) -> None:
     rig.situation.add_balls((CUE_BALL, BallState(5, CUE_BALL.position - 0.055 * np.array([np.cos(0.4), np.sin(0.4)]))))
-    assert rig.play().code == ErrorCode.COLLISION
-    assert rig.play(Shot("fast", 1.9, 0.4)).code == ErrorCode.UNREACHABLE
+    assert rig.play().code == ArmCode.COLLISION
+    assert rig.play(Shot("fast", 1.9, 0.4)).code == ArmCode.UNREACHABLE
     assert not rig.reports
 
 
 def test_without_joint_states_or_a_controller_nothing_moves(backend: MinkBackend) -> None:
     rig = Rig(backend)
     rig.controller.is_there = False
-    assert rig.play() == Outcome(ErrorCode.CONTROLLER, "no follow_joint_trajectory server")
+    assert rig.play() == Outcome(ArmCode.CONTROLLER, "no follow_joint_trajectory server")
     blind = Rig(backend)
     blind.situation = blind.player._situation = Situation()
     blind.situation.add_balls((CUE_BALL,))
-    assert blind.play() == Outcome(ErrorCode.CONTROLLER, "no joint_states")
+    assert blind.play() == Outcome(ArmCode.CONTROLLER, "no joint_states")
 
 
 def test_an_arm_that_moves_is_awaited_and_then_refused(rig: Rig) -> None:
     rig.situation.add_joints(10.01, rig.backend.robot.home, np.full(6, 0.3))
-    assert rig.play() == Outcome(ErrorCode.CONTROLLER, "the arm does not come to rest")
+    assert rig.play() == Outcome(ArmCode.CONTROLLER, "the arm does not come to rest")
 
 
 def test_a_refused_trajectory_may_be_tried_again(rig: Rig) -> None:
     rig.controller.accepts = False
     outcome = rig.play()
-    assert outcome.code == ErrorCode.CONTROLLER and "refused the trajectory" in outcome.text
+    assert outcome.code == ArmCode.CONTROLLER and "refused the trajectory" in outcome.text
     assert rig.reported() == [Phase.STARTED, Phase.FINISHED]
     rig.controller.accepts = True
-    assert rig.play().code == ErrorCode.NONE
+    assert rig.play().code == ArmCode.NONE
 
 
 def test_a_controller_that_never_answers_times_out(rig: Rig) -> None:
     rig.controller.accepts = None
     outcome = rig.play()
-    assert outcome.code == ErrorCode.TIMEOUT and "did not answer" in outcome.text
+    assert outcome.code == ArmCode.TIMEOUT and "did not answer" in outcome.text
     assert rig.controller.runs[0].canceled
     assert rig.reported()[-1] == Phase.FINISHED
 
@@ -154,14 +154,14 @@ def test_a_stroke_of_which_nothing_is_heard_times_out(rig: Rig) -> None:
     rig.controller.ends = False
     rig.controller.plays_until = 0.3
     outcome = rig.play()
-    assert outcome.code == ErrorCode.TIMEOUT and not outcome.struck
+    assert outcome.code == ArmCode.TIMEOUT and not outcome.struck
     assert rig.controller.runs[0].canceled
 
 
 def test_an_abort_before_the_ball_did_not_strike(rig: Rig) -> None:
     rig.controller.plays_until, rig.controller.failure = 0.2, "protective stop"
     outcome = rig.play()
-    assert outcome.code == ErrorCode.CONTROLLER and "protective stop" in outcome.text
+    assert outcome.code == ArmCode.CONTROLLER and "protective stop" in outcome.text
     assert not outcome.struck and outcome.stroke is None
     assert rig.reported() == [Phase.STARTED, Phase.FINISHED]
 
@@ -170,7 +170,7 @@ def test_the_shot_after_an_abort_goes_home_first(rig: Rig) -> None:
     rig.controller.plays_until, rig.controller.failure = 0.2, "protective stop"
     rig.play()
     rig.controller.plays_until, rig.controller.failure = 1.0, ""
-    assert rig.play().code == ErrorCode.NONE
+    assert rig.play().code == ArmCode.NONE
     again, first = rig.controller.runs[1].trajectory, rig.controller.runs[0].trajectory
     assert again.duration > first.duration
     assert np.abs(again.positions - rig.backend.robot.home).max(axis=1)[1:-1].min() < 1e-6
@@ -179,26 +179,26 @@ def test_the_shot_after_an_abort_goes_home_first(rig: Rig) -> None:
 def test_an_abort_past_the_ball_tells_that_it_was_struck(rig: Rig) -> None:
     rig.controller.plays_until, rig.controller.failure = 0.75, "tolerance violated (code -4)"
     outcome = rig.play()
-    assert outcome.code == ErrorCode.CONTROLLER and outcome.struck and outcome.stroke is not None
+    assert outcome.code == ArmCode.CONTROLLER and outcome.struck and outcome.stroke is not None
     assert rig.reported() == [Phase.STARTED, Phase.STRUCK, Phase.FINISHED]
-    assert rig.play().code == ErrorCode.ALREADY_STRUCK
+    assert rig.play().code == ArmCode.ALREADY_STRUCK
 
 
 def test_success_without_motion_is_no_success(rig: Rig) -> None:
     rig.controller.plays_until = 0.01
     outcome = rig.play()
-    assert outcome.code == ErrorCode.CONTROLLER and "did not reach the ball" in outcome.text
+    assert outcome.code == ArmCode.CONTROLLER and "did not reach the ball" in outcome.text
 
 
 def test_a_slowed_controller_gives_the_achieved_speed(rig: Rig) -> None:
     rig.controller.pace = 0.45
     outcome = rig.play()
-    assert outcome.code == ErrorCode.NONE and outcome.stroke is not None
+    assert outcome.code == ArmCode.NONE and outcome.stroke is not None
     assert outcome.stroke.tip_speed == pytest.approx(0.225, rel=0.01)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.CANCELED, ErrorCode.STOPPED, ErrorCode.TIME_RESET])
-def test_an_interrupted_stroke_is_stopped(rig: Rig, code: ErrorCode) -> None:
+@pytest.mark.parametrize("code", [ArmCode.CANCELED, ArmCode.STOPPED, ArmCode.TIME_RESET])
+def test_an_interrupted_stroke_is_stopped(rig: Rig, code: ArmCode) -> None:
     rig.controller.ends, rig.controller.plays_until = False, 0.2
     results: list[Outcome] = []
     thread = threading.Thread(target=lambda: results.append(rig.play()))
@@ -212,8 +212,8 @@ def test_an_interrupted_stroke_is_stopped(rig: Rig, code: ErrorCode) -> None:
 
 
 def test_an_interrupt_before_the_stroke_moves_nothing(rig: Rig) -> None:
-    rig.interrupt.set(ErrorCode.PREEMPTED, "shot b took over")
-    assert rig.play() == Outcome(ErrorCode.PREEMPTED, "shot b took over")
+    rig.interrupt.set(ArmCode.PREEMPTED, "shot b took over")
+    assert rig.play() == Outcome(ArmCode.PREEMPTED, "shot b took over")
     assert not rig.reports and not rig.controller.runs
 
 
@@ -223,9 +223,9 @@ def test_a_stop_that_is_not_confirmed_ends_all_the_same(rig: Rig) -> None:
     thread = threading.Thread(target=lambda: thread_results.append(rig.play()))
     thread.start()
     assert rig.situation.wait(lambda: bool(rig.controller.runs), 5.0)
-    rig.interrupt.set(ErrorCode.CANCELED, "canceled")
+    rig.interrupt.set(ArmCode.CANCELED, "canceled")
     thread.join(timeout=5.0)
-    assert thread_results[0].code == ErrorCode.CANCELED and "did not confirm the stop" in thread_results[0].text
+    assert thread_results[0].code == ArmCode.CANCELED and "did not confirm the stop" in thread_results[0].text
 
 
 def test_a_goal_that_the_controller_forgot_is_noticed(backend: MinkBackend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,14 +233,14 @@ def test_a_goal_that_the_controller_forgot_is_noticed(backend: MinkBackend, monk
     rig = Rig(backend)
     rig.controller.ends, rig.controller.forgets, rig.controller.plays_until = False, True, 0.2
     outcome = rig.play()
-    assert outcome.code == ErrorCode.CONTROLLER and "lost the trajectory" in outcome.text
+    assert outcome.code == ArmCode.CONTROLLER and "lost the trajectory" in outcome.text
 
 
 def test_a_ledger_that_cannot_be_written_keeps_the_arm_still(backend: MinkBackend, tmp_path: Path) -> None:
     rig = Rig(backend, str(tmp_path / "run"))
     (tmp_path / "run" / "arm_ledger.jsonl").mkdir()
     outcome = rig.play()
-    assert outcome.code == ErrorCode.STOPPED and "cannot be written" in outcome.text
+    assert outcome.code == ArmCode.STOPPED and "cannot be written" in outcome.text
     assert not rig.controller.runs
 
 
@@ -275,7 +275,7 @@ def test_what_changes_during_planning_is_planned_again(rig: Rig, monkeypatch: py
         return plan(request, progress)
 
     monkeypatch.setattr(rig.backend, "plan", moved_meanwhile)
-    assert rig.play().code == ErrorCode.NONE
+    assert rig.play().code == ArmCode.NONE
     assert [float(r.cue_ball[0]) for r in plans] == pytest.approx([-0.1, -0.08])
 
 
@@ -288,5 +288,5 @@ def test_a_world_that_does_not_hold_still_is_refused(rig: Rig, monkeypatch: pyte
 
     monkeypatch.setattr(rig.backend, "plan", moved_meanwhile)
     outcome = rig.play()
-    assert outcome.code == ErrorCode.NO_BALL and "moved while the stroke was planned" in outcome.text
+    assert outcome.code == ArmCode.NO_BALL and "moved while the stroke was planned" in outcome.text
     assert not rig.controller.runs
