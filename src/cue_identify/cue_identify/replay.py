@@ -50,13 +50,13 @@ class Simulator(Protocol):
 class TwinSimulator:
     """The MuJoCo twin as a :class:`Simulator`."""
 
-    def __init__(self, table: TableModel, ball_ids: Sequence[int]) -> None:
-        """Build the twin of a table with these balls."""
+    def __init__(self, table: TableModel, ball_ids: Sequence[int], **settings: Any) -> None:
+        """Build the twin of a table with these balls; ``settings`` are further ones of ``cue_sim.twin.Twin``."""
         from cue_sim.predict import start_from
         from cue_sim.twin import Twin
 
         self._table, self._start_from = table, start_from
-        self._twin = Twin(table, tuple(ball_ids))
+        self._twin = Twin(table, tuple(ball_ids), **settings)
         self.ball_ids = tuple(ball_ids)
 
     @property

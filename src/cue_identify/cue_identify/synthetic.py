@@ -31,6 +31,7 @@ class Noise:
         azimuth: of the cue ball's direction against the stroke's, unseen by the arm [rad].
         speed: relative, of the tip's speed.
         strike_time: of the record's strike time [s].
+        lost: share of the samples that never arrive.
     """
 
     frame_rate: float = 30.0
@@ -39,6 +40,7 @@ class Noise:
     azimuth: float = math.radians(0.1)
     speed: float = 0.003
     strike_time: float = 3e-3
+    lost: float = 0.0
 
 
 def hidden_values(rng: np.random.Generator, low: float = 0.3, high: float = 0.6) -> np.ndarray:
@@ -115,7 +117,8 @@ def record_shot(
         count = min(count + (0 if gone else _STILL_FRAMES), len(times))
         spread = np.tile(np.eye(2) * noise.track**2, (count, 1, 1))
         position = way[:count] + noise.track * rng.standard_normal((count, 2))
-        tracks.append(BallTrack(ball_id, times[:count] - late, position, spread, gone))
+        kept = rng.random(count) >= noise.lost if noise.lost else np.ones(count, bool)
+        tracks.append(BallTrack(ball_id, times[:count][kept] - late, position[kept], spread[kept], gone))
     achieved = Stroke(shot.speed, shot.azimuth, noise.speed * shot.speed, noise.azimuth)
     before = tuple(seen(i, p) for i, p in balls.items())
     record = ShotRecord(
