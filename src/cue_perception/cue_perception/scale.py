@@ -11,7 +11,7 @@ import numpy as np
 from cue_core.errors import UnknownNameError
 from cue_core.table import TableModel
 from cue_perception.camera import Camera
-from cue_perception.photo import LENGTHS
+from cue_perception.photo_table import LENGTHS
 
 POOL_BALL = 0.05715
 """Diameter [m]: WPA, 2 1/4 inches."""
