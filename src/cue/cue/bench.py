@@ -11,6 +11,8 @@ from cue.resources import ResourceError
 
 _OPTIONS_OF_ONE = ("real_shots", "install_pooltool")
 """Options of the command line that only some benchmarks read."""
+_READ_A_FILE = ("real", "twin")
+"""Benchmarks that score on recorded shots, which ``FILE`` or ``--real-shots FILE`` names."""
 
 
 def checkout() -> Path:
@@ -35,10 +37,15 @@ def bench(options: argparse.Namespace) -> int:
     root = checkout()
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    from benchmarks.harness import Options
+    from benchmarks.harness import BenchmarkError, Options
     from benchmarks.harness.run import load, run
 
     benchmark = load(options.name, root)
+    if options.file and options.real_shots:
+        raise BenchmarkError(f"{options.file} and --real-shots {options.real_shots} both name recorded shots")
+    if options.file and benchmark.name not in _READ_A_FILE:
+        raise BenchmarkError(f"benchmark {benchmark.name} reads no file; {options.file} is one word too many")
+    options.real_shots = options.real_shots or options.file
     default = root / "runs" / "bench" / f"{benchmark.name}{'-quick' if options.quick else ''}.json"
     return run(
         benchmark,

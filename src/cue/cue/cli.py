@@ -51,6 +51,12 @@ def _fit(options: argparse.Namespace) -> int:
     return fit(options.shots, options.table, options.out, options.seed, print)
 
 
+def _import(options: argparse.Namespace) -> int:
+    from cue.import_command import import_shots
+
+    return import_shots(options.recording, options.out, options.table, print)
+
+
 def _predict(options: argparse.Namespace) -> int:
     from cue.commands import predict
 
@@ -118,12 +124,18 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--out", default="", help="append the estimate to this file")
     fit.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
 
+    recording = add("import", _import, "make a shot log of shots that were recorded elsewhere; strokes are unknown")
+    recording.add_argument("recording", help="shots.jsonl or .jsonl.gz; docs/real-shots.md tells the format")
+    recording.add_argument("--out", default="shots.jsonl", help="log to append to (default: %(default)s)")
+    recording.add_argument("--table", default="carom", help="name in config/tables, or a path (default: %(default)s)")
+
     predict = add("predict", _predict, "predict recorded shots with the calibrated twin")
     predict.add_argument("run", help="run folder")
     predict.add_argument("shot", nargs="*", default=[], type=int, help="numbers of the shots, from 0 (default: all)")
 
     bench = add("bench", _bench, "measure CUE against its targets; docs/benchmarks.md tells what the figures mean")
-    bench.add_argument("name", help="of the benchmark: twin, track")
+    bench.add_argument("name", help="of the benchmark: twin, track, real")
+    bench.add_argument("file", nargs="?", default="", metavar="FILE", help="recorded shots to score on")
     bench.add_argument("--json", default="", metavar="FILE", help="results; CSV, picture and page go beside it")
     bench.add_argument("--quick", action="store_true", help="small counts, for a first look")
     bench.add_argument("--seed", type=_count, default=0, help="(default: %(default)s)")

@@ -98,8 +98,12 @@ class RecordedShot:
         return min(self.balls, key=lambda ball: self.balls[ball].moved_at)
 
 
-def read_shots(path: Path | str) -> list[RecordedShot]:
+def read_shots(path: Path | str, table: TableModel = MATCH_TABLE) -> list[RecordedShot]:
     """Read a file of recorded shots (``.jsonl`` or ``.jsonl.gz``), in the order of their ids.
+
+    Args:
+        path: of the file.
+        table: on which they were played.
 
     Raises:
         FileFormatError: the file is missing or a line of it is malformed; says which and why.
@@ -121,7 +125,7 @@ def read_shots(path: Path | str) -> list[RecordedShot]:
             row = json.loads(line)
         except ValueError as error:
             raise FileFormatError(where, f"is not JSON: {error}") from None
-        shot = _shot(row, where)
+        shot = _shot(row, where, table)
         if shot.shot_id in shots:
             raise FileFormatError(where, f"repeats shot {shot.shot_id}")
         shots[shot.shot_id] = shot
@@ -130,15 +134,16 @@ def read_shots(path: Path | str) -> list[RecordedShot]:
     return [shots[key] for key in sorted(shots)]
 
 
-def _shot(row: Any, where: str) -> RecordedShot:
+def _shot(row: Any, where: str, table: TableModel) -> RecordedShot:
     only_keys(where, row, ("shotID", "balls"), needed=("shotID", "balls"))
     if isinstance(row["shotID"], bool) or not isinstance(row["shotID"], int):
         raise FileFormatError(where, f"shotID is {row['shotID']!r}, needs a whole number")
     only_keys(f"{where}, balls", row["balls"], _BALLS, needed=_BALLS)
-    return RecordedShot(row["shotID"], {ball: _path(row["balls"][ball], f"{where}, {ball}") for ball in _BALLS})
+    paths = {ball: _path(row["balls"][ball], f"{where}, {ball}", table) for ball in _BALLS}
+    return RecordedShot(row["shotID"], paths)
 
 
-def _path(data: Any, where: str) -> BallPath:
+def _path(data: Any, where: str, table: TableModel) -> BallPath:
     only_keys(where, data, ("t", "x", "y"), needed=("t", "x", "y"))
     try:
         t, x, y = (np.array(data[key], float) for key in ("t", "x", "y"))
@@ -148,7 +153,7 @@ def _path(data: Any, where: str) -> BallPath:
         raise FileFormatError(where, f"t, x and y have shapes {t.shape}, {x.shape}, {y.shape}; need one length")
     if not all(np.isfinite(column).all() for column in (t, x, y)) or np.any(np.diff(t) <= 0):
         raise FileFormatError(where, "needs finite numbers and times that increase")
-    radius, size = MATCH_TABLE.ball_radius, np.array([MATCH_TABLE.length, MATCH_TABLE.width])
+    radius, size = table.ball_radius, np.array([table.length, table.width])
     corner = np.column_stack([x, y])
     if np.any(corner < -_PROJECTED) or np.any(corner > size + _PROJECTED):
         raise FileFormatError(where, f"leaves the table of {size[0]} x {size[1]} m")
