@@ -106,6 +106,8 @@ def _parameter_rows(run: RunData) -> list[dict[str, str]]:
     estimate = run.estimates[-1]
     rows = []
     for i, parameter in enumerate(PARAMETERS.values()):
+        if parameter.name not in estimate.listed:
+            continue
         notes = []
         if estimate.frozen[i]:
             notes.append("kept at its nominal value")

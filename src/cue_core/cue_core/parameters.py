@@ -1,8 +1,8 @@
-"""Dynamics parameters of the twin, and estimates of them."""
+"""Dynamics parameters of the twin, and estimates of them. What they are: :mod:`cue_core.terms`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -10,110 +10,27 @@ from typing import Any
 import numpy as np
 
 from cue_core.errors import FileFormatError, UnknownNameError
+from cue_core.terms import TERMS, Parameter
+
+__all__ = [
+    "PARAMETERS",
+    "Parameter",
+    "ParameterEstimate",
+    "check_names",
+    "default_fitted",
+    "nominal_values",
+]
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One dynamics parameter.
-
-    Attributes:
-        name: key.
-        unit: SI unit, ``"1"`` = dimensionless.
-        nominal: textbook value, the unfitted twin.
-        minimum: lower bound of the search.
-        maximum: upper bound of the search.
-        description: what it is.
-        source: where nominal and bounds come from.
-        fitted: part of the default set that is fitted.
-    """
-
-    name: str
-    unit: str
-    nominal: float
-    minimum: float
-    maximum: float
-    description: str
-    source: str
-    fitted: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse bounds that leave nothing to search.
-
-        Raises:
-            FileFormatError: naming the parameter.
-        """
-        if not self.minimum < self.maximum or not self.minimum <= self.nominal <= self.maximum:
-            raise FileFormatError(
-                f"parameter {self.name}",
-                f"needs minimum < maximum with the nominal between, got {self.minimum} {self.nominal} {self.maximum}",
-            )
-
-
-_ALCIATORE = "Alciatore, billiards.colostate.edu"
-
-# The order is part of the interface: parameter vectors follow it.
-_DEFINITIONS = (
-    Parameter("sliding_friction", "1", 0.20, 0.05, 0.50, "ball on cloth, sliding", _ALCIATORE),
-    Parameter("rolling_friction", "1", 0.010, 0.002, 0.030, "rolling deceleration / g times 7/5", _ALCIATORE),
-    Parameter(
-        "spinning_deceleration",
-        "rad/s^2",
-        10.0,
-        2.0,
-        40.0,
-        "decay of spin about the vertical",
-        _ALCIATORE,
-        False,
-    ),
-    Parameter("ball_restitution", "1", 0.95, 0.70, 1.00, "between balls", _ALCIATORE),
-    Parameter("ball_friction", "1", 0.06, 0.0, 0.25, "between balls", "Alciatore TP A-14"),
-    Parameter(
-        "cushion_restitution",
-        "1",
-        0.85,
-        0.40,
-        1.00,
-        "along the contact normal at the nose, at 1 m/s",
-        "Mathavan 2010; " + _ALCIATORE,
-    ),
-    Parameter(
-        "cushion_restitution_slope",
-        "s/m",
-        0.0,
-        -0.25,
-        0.10,
-        "change of it per m/s of normal speed",
-        _ALCIATORE,
-    ),
-    Parameter("cushion_friction", "1", 0.20, 0.0, 0.50, "ball on cushion nose", "Mathavan 2010"),
-    Parameter("tip_restitution", "1", 0.73, 0.30, 1.00, "between tip and cue ball", _ALCIATORE),
-    Parameter(
-        "tilt_x",
-        "rad",
-        0.0,
-        -0.01,
-        0.01,
-        "slope of the bed: positive accelerates a ball along +x",
-        "a table is levelled with a spirit level of about 1 mm/m",
-    ),
-    Parameter(
-        "tilt_y",
-        "rad",
-        0.0,
-        -0.01,
-        0.01,
-        "slope of the bed: positive accelerates a ball along +y",
-        "a table is levelled with a spirit level of about 1 mm/m",
-    ),
-)
-
-PARAMETERS: Mapping[str, Parameter] = MappingProxyType({p.name: p for p in _DEFINITIONS})
+PARAMETERS: Mapping[str, Parameter] = MappingProxyType({p.name: p for term in TERMS for p in term.parameters})
 """All parameters of the twin by name, in the order of parameter vectors."""
+_NOMINAL = np.array([p.nominal for p in PARAMETERS.values()])
+_USUAL = np.array([p.fitted for p in PARAMETERS.values()])
 
 
 def nominal_values() -> np.ndarray:
     """Return the (P,) nominal value of every parameter, in the order of :data:`PARAMETERS`, in their units."""
-    return np.array([p.nominal for p in PARAMETERS.values()])
+    return _NOMINAL.copy()
 
 
 def default_fitted() -> tuple[str, ...]:
@@ -176,8 +93,18 @@ class ParameterEstimate:
         """Return the (P,) standard deviations; zero for frozen ones."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Return the names that files, messages and reports show: fitted, usually fitted, or not nominal."""
+        shown = _USUAL | ~self.frozen | (self.values != _NOMINAL) | np.any(self.covariance != 0, axis=1)
+        return tuple(name for name, show in zip(PARAMETERS, shown, strict=True) if show)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for ``estimates.jsonl``."""
+        """Return plain data for ``estimates.jsonl``: those listed, and the covariance of the fitted."""
+        place = {name: i for i, name in enumerate(PARAMETERS)}
+        shown = [(place[name], name, PARAMETERS[name]) for name in self.listed]
+        spread = np.flatnonzero(~self.frozen | np.any(self.covariance != 0, axis=1))
+        names = list(PARAMETERS)
         return {
             "revision": self.revision,
             "parameters": {
@@ -191,9 +118,10 @@ class ParameterEstimate:
                     "at_bound": bool(self.at_bound[i]),
                     "identifiable": bool(self.identifiable[i]),
                 }
-                for i, (name, p) in enumerate(PARAMETERS.items())
+                for i, name, p in shown
             },
-            "covariance": self.covariance.tolist(),
+            "covariance_of": [names[i] for i in spread],
+            "covariance": self.covariance[np.ix_(spread, spread)].tolist(),
             "train_error_m": self.train_error,
             "held_out_error_m": self.held_out_error,
             "largest_step_s": self.largest_step,
@@ -203,29 +131,65 @@ class ParameterEstimate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ParameterEstimate:
-        """Read back what :meth:`to_dict` wrote.
+        """Read back what :meth:`to_dict` wrote, now or in an earlier version.
+
+        Parameters that are not in the data are nominal and frozen. Without ``covariance_of`` the covariance is that of
+        the data's parameters, in their order.
 
         Raises:
-            FileFormatError: a parameter is missing.
+            UnknownNameError: it has a parameter that is none.
+            FileFormatError: the covariance does not fit its parameters.
         """
-        rows = data["parameters"]
-        missing = sorted(set(PARAMETERS) - set(rows))
-        if missing:
-            raise FileFormatError("estimate", f"lacks parameter {', '.join(missing)}")
-
-        def column(key: str, kind: type) -> np.ndarray:
-            return np.array([rows[name][key] for name in PARAMETERS], dtype=kind)
-
-        return cls(
+        rows: Mapping[str, Mapping[str, Any]] = data["parameters"]
+        check_names(rows)
+        of = check_names(data.get("covariance_of", rows))
+        covariance = np.array(data["covariance"], dtype=float).reshape(-1)
+        if len(covariance) != len(of) ** 2:
+            raise FileFormatError(
+                "estimate", f"has a covariance of {len(covariance)} numbers, {len(of)} parameters need {len(of) ** 2}"
+            )
+        return cls.of_rows(
+            rows,
+            of,
+            covariance.reshape(len(of), len(of)),
             revision=int(data["revision"]),
-            values=column("value", float),
-            covariance=np.array(data["covariance"], dtype=float),
-            frozen=column("frozen", bool),
-            at_bound=column("at_bound", bool),
-            identifiable=column("identifiable", bool),
             train_error=float(data["train_error_m"]),
             held_out_error=float(data["held_out_error_m"]),
             largest_step=float(data["largest_step_s"]),
             data_hash=str(data["data_hash"]),
             shot_ids=tuple(data["shot_ids"]),
+        )
+
+    @classmethod
+    def of_rows(
+        cls, rows: Mapping[str, Mapping[str, Any]], of: Sequence[str], covariance: np.ndarray, **rest: Any
+    ) -> ParameterEstimate:
+        """Return an estimate of which some parameters are given; the others are nominal and frozen.
+
+        Args:
+            rows: ``value``, ``frozen``, ``at_bound``, ``identifiable`` of each parameter given, by name.
+            of: names of the k parameters in the covariance.
+            covariance: (k, k) in their units.
+            rest: fields of the estimate beyond.
+        """
+        place = {name: i for i, name in enumerate(PARAMETERS)}
+        values, count = nominal_values(), len(PARAMETERS)
+        flags = {
+            "frozen": np.ones(count, bool),
+            "at_bound": np.zeros(count, bool),
+            "identifiable": np.zeros(count, bool),
+        }
+        for name, row in rows.items():
+            values[place[name]] = float(row["value"])
+            for key, flag in flags.items():
+                flag[place[name]] = bool(row[key])
+        whole, index = np.zeros((count, count)), [place[name] for name in of]
+        whole[np.ix_(index, index)] = covariance
+        return cls(
+            values=values,
+            covariance=whole,
+            frozen=flags["frozen"],
+            at_bound=flags["at_bound"],
+            identifiable=flags["identifiable"],
+            **rest,
         )

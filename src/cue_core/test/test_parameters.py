@@ -36,12 +36,13 @@ def test_estimate_round_trip_through_json() -> None:
     count = len(PARAMETERS)
     rng = np.random.default_rng(0)
     root = rng.normal(size=(count, count)) * 1e-3
+    free = np.arange(count) % 2 == 1
     estimate = replace(
         ParameterEstimate.nominal(),
         revision=4,
-        values=nominal_values() * 1.1,
-        covariance=root @ root.T,
-        frozen=np.arange(count) % 2 == 0,
+        values=nominal_values() * np.where(free, 1.1, 1.0),
+        covariance=root @ root.T * np.outer(free, free),
+        frozen=~free,
         train_error=0.01,
         shot_ids=("a", "b"),
         data_hash="00ff",
@@ -54,8 +55,45 @@ def test_estimate_round_trip_through_json() -> None:
     assert np.isnan(back.held_out_error)
 
 
-def test_estimate_lacking_a_parameter_is_refused() -> None:
+def test_files_and_reports_list_what_is_fitted_or_not_nominal() -> None:
+    usual = ParameterEstimate.nominal()
+    assert usual.listed == default_fitted()
+    values, frozen = nominal_values(), usual.frozen.copy()
+    place = {name: i for i, name in enumerate(PARAMETERS)}
+    values[place["mass_ratio_3"]] = 0.9
+    frozen[place["tilt_x"]] = frozen[place["nap_y2"]] = False
+    covariance = np.zeros_like(usual.covariance)
+    covariance[place["nap_y2"], place["tilt_x"]] = covariance[place["tilt_x"], place["nap_y2"]] = 1e-9
+    estimate = replace(usual, values=values, frozen=frozen, covariance=covariance)
+    assert set(estimate.listed) == {*default_fitted(), "mass_ratio_3", "nap_y2"}
+    data = json.loads(json.dumps(estimate.to_dict()))
+    assert set(data["parameters"]) == set(estimate.listed)
+    assert data["covariance_of"] == ["tilt_x", "nap_y2"] and np.shape(data["covariance"]) == (2, 2)
+    back = ParameterEstimate.from_dict(data)
+    assert np.array_equal(back.values, values) and np.array_equal(back.frozen, frozen)
+    assert np.array_equal(back.covariance, covariance)
+
+
+def test_an_estimate_of_an_earlier_version_is_read() -> None:
+    """It had the first eleven parameters, and the covariance of them all; what came later is nominal and frozen."""
+    first = list(PARAMETERS)[:11]
+    root = np.random.default_rng(1).normal(size=(11, 11))
+    row = {"unit": "1", "stddev": 1.0, "minimum": 0.0, "maximum": 1.0, "at_bound": False, "identifiable": True}
+    data = {
+        **ParameterEstimate.nominal().to_dict(),
+        "parameters": {name: {**row, "value": 0.1 * i, "frozen": name == "tilt_y"} for i, name in enumerate(first)},
+        "covariance": (root @ root.T).tolist(),
+    }
+    del data["covariance_of"]
+    back = ParameterEstimate.from_dict(data)
+    assert np.array_equal(back.values, [*(0.1 * np.arange(11)), *nominal_values()[11:]])
+    assert np.array_equal(back.covariance[:11, :11], root @ root.T) and not back.covariance[11:].any()
+    assert back.frozen[10:].all() and not back.frozen[:10].any() and not back.identifiable[11:].any()
+
+
+def test_estimates_that_do_not_fit_are_refused() -> None:
     data = ParameterEstimate.nominal().to_dict()
-    del data["parameters"]["tip_restitution"]
-    with pytest.raises(FileFormatError, match="lacks parameter tip_restitution"):
-        ParameterEstimate.from_dict(data)
+    with pytest.raises(UnknownNameError, match="grip"):
+        ParameterEstimate.from_dict({**data, "parameters": {"grip": data["parameters"]["tilt_x"]}})
+    with pytest.raises(FileFormatError, match="covariance of 4 numbers, 1 parameters need 1"):
+        ParameterEstimate.from_dict({**data, "covariance_of": ["tilt_x"], "covariance": [[1, 0], [0, 1]]})

@@ -10,17 +10,8 @@ import numpy as np
 from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, Parameter, check_names, nominal_values
 
-PRIOR_STDDEV = {
-    "tilt_x": 0.002,  # [rad] tables are levelled to about a millimetre per metre
-    "tilt_y": 0.002,
-    "cushion_restitution_slope": 0.06,  # [s/m] rubber loses a few per cent per m/s
-}
-"""Standard deviation, in the parameter's unit, of what is known of parameters that are nearly zero by nature."""
-
-_TEXTBOOK = 0.25
-"""Standard deviation of the other parameters around their nominal value, as a share of their range.
-
-Priors decide what the shots leave open; so few shots never give a combination that no table has."""
+PRIOR_STDDEV = {name: p.prior_stddev for name, p in PARAMETERS.items()}
+"""Standard deviation of what is known beforehand of each parameter, in its unit."""
 
 _AT_BOUND = 0.01  # [-] of the range, as the message says
 
@@ -80,8 +71,7 @@ class Space:
     @property
     def prior_stddev(self) -> np.ndarray:
         """Return (d,) prior standard deviations around :attr:`nominal`, in unit coordinates."""
-        known = [PRIOR_STDDEV.get(name, np.inf) for name in self.names]
-        return np.minimum(np.array(known) / self.span, _TEXTBOOK)
+        return np.array([PARAMETERS[name].prior_stddev for name in self.names]) / self.span
 
     @property
     def nominal(self) -> np.ndarray:

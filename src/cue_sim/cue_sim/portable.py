@@ -234,7 +234,8 @@ def _describe(
     spec.add_text(name="cue_data_hash", data=estimate.data_hash or "none")
     spec.add_numeric(name="cue_revision", data=[float(estimate.revision)], size=1)
     for name, number in zip(PARAMETERS, estimate.values, strict=True):
-        spec.add_numeric(name=name, data=[float(number)], size=1)
+        if name in estimate.listed:
+            spec.add_numeric(name=name, data=[float(number)], size=1)
     for name, row in (statement or {}).get("difference", {}).items():
         key = name.replace("-", "_").replace("+", "_or_more")
         numbers = [float(row["median_mm"]), float(row["p90_mm"])]

@@ -141,11 +141,14 @@ def start_from(
 def sample_parameters(estimate: ParameterEstimate, count: int, generator: np.random.Generator) -> np.ndarray:
     """Return (count, P) draws from the estimate's posterior, clipped to the parameters' bounds."""
     covariance = (estimate.covariance + estimate.covariance.T) / 2
-    variance, axes = np.linalg.eigh(covariance)
+    free = np.flatnonzero(np.diag(covariance) > 0)
+    variance, axes = np.linalg.eigh(covariance[np.ix_(free, free)])
     # the sign of an eigenvector is the library's whim: fix it, so that one seed gives one ensemble
-    axes = axes * np.where(axes[np.argmax(np.abs(axes), axis=0), np.arange(len(axes))] < 0, -1.0, 1.0)
+    if len(free):
+        axes = axes * np.where(axes[np.argmax(np.abs(axes), axis=0), np.arange(len(axes))] < 0, -1.0, 1.0)
     normal = generator.standard_normal((count, len(variance)))
-    drawn = estimate.values + (normal * np.sqrt(np.maximum(variance, 0.0))) @ axes.T
+    drawn = np.tile(estimate.values, (count, 1))
+    drawn[:, free] += (normal * np.sqrt(np.maximum(variance, 0.0))) @ axes.T
     low = np.array([p.minimum for p in PARAMETERS.values()])
     high = np.array([p.maximum for p in PARAMETERS.values()])
     return np.clip(drawn, low, high)

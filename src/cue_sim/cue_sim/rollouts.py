@@ -19,9 +19,10 @@ import numpy as np
 
 from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS, nominal_values
+from cue_core.terms import SHAPES, write
 from cue_sim import kernel
 from cue_sim.kernel import Event, EventKind, Layout
-from cue_sim.laws import Laws, lift_off_speed
+from cue_sim.laws import GIVEN, Laws, knobs_of, lift_off_speed
 from cue_sim.overlap import log_moves
 from cue_sim.path import Start, Trajectory
 from cue_sim.structures import OUTCOME, Batch, Options
@@ -34,6 +35,9 @@ _LOOK = 0.01  # [s] between two looks at the progress and the cancel flag
 _KINDS = {kind.value: kind for kind in EventKind}
 _LOW = np.array([p.minimum for p in PARAMETERS.values()])
 _HIGH = np.array([p.maximum for p in PARAMETERS.values()])
+_NOMINAL = nominal_values()
+_BEYOND = len(GIVEN)
+_ADDED_TO = frozenset(SHAPES)
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -50,19 +54,26 @@ class RolloutsCancelledError(CueError):
 
 
 class LawRows(NamedTuple):
-    """Laws of every job: (B, L) coefficients, and faults of the jobs that make no sense, by job."""
+    """Laws of every job: (B, L) rows, faults of the jobs that make no sense, by job, and latencies (B,) [s].
+
+    A latency is how late a camera's times are: what it shows at t is where the balls were at t less that.
+    """
 
     values: np.ndarray
     faults: dict[int, str]
+    latency: np.ndarray
 
     @classmethod
-    def of(cls, vectors: np.ndarray, extras: Mapping[str, Any], strict: bool) -> LawRows:
+    def of(
+        cls, vectors: np.ndarray, extras: Mapping[str, Any], strict: bool, template: np.ndarray | None = None
+    ) -> LawRows:
         """Return the laws of (B, P) parameter vectors with the same extras; what they refuse becomes a fault.
 
         Args:
             vectors: parameters.
             extras: fields of :class:`Laws` beyond them.
             strict: raise instead.
+            template: the row of nominal parameters with these extras, where it is known.
 
         Raises:
             FileFormatError: a vector has another length.
@@ -70,11 +81,15 @@ class LawRows(NamedTuple):
         """
         if vectors.ndim != 2 or vectors.shape[1] != len(PARAMETERS):
             raise FileFormatError("parameter vector", f"has shape {vectors.shape[1:]}, needs ({len(PARAMETERS)},)")
-        template = Laws.from_parameters(nominal_values(), **extras).array()
+        if template is None:
+            template = Laws.from_parameters(nominal_values(), **extras).array()
         rows = np.tile(template, (len(vectors), 1))
-        rows[:, : len(PARAMETERS)] = vectors
+        knobs = knobs_of(rows)
+        write(vectors, knobs)
         faults: dict[int, str] = {}
         within = np.all((vectors >= _LOW) & (vectors <= _HIGH), axis=1)
+        if not _ADDED_TO.isdisjoint(extras):  # what a parameter is added to may be too much together
+            within &= np.all(vectors[:, _BEYOND:] == _NOMINAL[_BEYOND:], axis=1)
         for job in np.flatnonzero(~within):
             if not np.isfinite(vectors[job]).all():
                 faults[int(job)] = kernel.FAULTS[-1]
@@ -85,7 +100,7 @@ class LawRows(NamedTuple):
                 if strict:
                     raise
                 faults[int(job)] = f"bad parameters: {error}"
-        return cls(rows, faults)
+        return cls(rows, faults, knobs.latency)
 
 
 class Request(NamedTuple):
@@ -182,6 +197,9 @@ class _Round:
         self._first_time = np.zeros(count + 1, np.int64)
         np.cumsum([len(t) for t in self._times], out=self._first_time[1:])
         times = np.concatenate(self._times) if count else np.empty(0)
+        late = request.laws.latency[first:last]
+        if late.any():
+            times = np.maximum(times - np.repeat(late, np.diff(self._first_time)), 0.0)
         self._sample = np.empty((len(times), n, 2))
         self._pocketed = np.empty((len(times), n), bool)
         self._rest = np.empty((count, n, 2))

@@ -35,14 +35,16 @@ END_MASS_RATIO = 20.0
 LARGEST_ELEVATION = 1.2
 """Of a cue whose stroke the model takes [rad]: there the ball leaves 2.8 times as fast as from a level one. It is the
 most that an arm may be set to (``largest_elevation`` of ``cue_arm.settings``)."""
-_TIP_RESTITUTION = list(PARAMETERS).index("tip_restitution")
+_TIP_RESTITUTION, _AZIMUTH_BIAS, _MASS_RATIO, _DIAMETER_RATIO = (
+    list(PARAMETERS).index(name) for name in ("tip_restitution", "azimuth_bias", "mass_ratio_0", "diameter_ratio_0")
+)
 
 
 def strike(parameters: np.ndarray, table: TableModel, stroke: Stroke | Shot) -> tuple[np.ndarray, np.ndarray]:
     """Return the cue ball's velocity (2,) [m/s] and spin (3,) [rad/s], table axes, just after the tip has left it.
 
     Args:
-        parameters: (P,) in the order of ``PARAMETERS``.
+        parameters: (P,) in the order of ``PARAMETERS``: tip restitution, azimuth bias, the cue ball's size and mass.
         table: whose ball radius counts.
         stroke: as measured, or as asked for; the tip's speed is taken along the cue's axis.
 
@@ -51,7 +53,7 @@ def strike(parameters: np.ndarray, table: TableModel, stroke: Stroke | Shot) -> 
     """
     speed = stroke.tip_speed if isinstance(stroke, Stroke) else stroke.speed
     speed = finite_in("tip speed", speed, 0.0, 15.0, "m/s")
-    azimuth = finite_in("azimuth", stroke.azimuth, -4 * math.pi, 4 * math.pi, "rad")
+    azimuth = finite_in("azimuth", stroke.azimuth, -4 * math.pi, 4 * math.pi, "rad") + parameters[_AZIMUTH_BIAS]
     elevation = finite_in("elevation", stroke.elevation, 0.0, LARGEST_ELEVATION, "rad")
     a, b = stroke.side_offset, stroke.vertical_offset
     finite_in("tip offset", math.hypot(a, b), 0.0, 1.5 * MISCUE_OFFSET, "ball radii")
@@ -62,8 +64,10 @@ def strike(parameters: np.ndarray, table: TableModel, stroke: Stroke | Shot) -> 
     upright = math.cos(elevation) * up + math.sin(elevation) * forward  # normal to the cue, in its vertical plane
 
     impulse = _impulse(parameters, speed, elevation, a, b)
-    spin = 2.5 * impulse / table.ball_radius * (b * left - a * upright)
-    squirt = math.atan2(2.5 * a * math.sqrt(1 - a * a), 1 + END_MASS_RATIO + 2.5 * (1 - a * a))
+    spin = 2.5 * impulse / (table.ball_radius * parameters[_DIAMETER_RATIO]) * (b * left - a * upright)
+    squirt = math.atan2(
+        2.5 * a * math.sqrt(1 - a * a), 1 + END_MASS_RATIO * parameters[_MASS_RATIO] + 2.5 * (1 - a * a)
+    )
     direction = math.cos(squirt) * forward - math.sin(squirt) * left
     return impulse * math.cos(elevation) * direction[:2], spin
 

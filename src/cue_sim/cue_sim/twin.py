@@ -98,7 +98,8 @@ class Twin:
         self.largest_step = largest_step
         self.impact_step = impact_step
         self.extras = dict(extras or {})
-        Laws.from_parameters(nominal_values(), **self.extras)  # refuses at once what every shot would
+        # refuses at once what every shot would
+        self._nominal_row = Laws.from_parameters(nominal_values(), **self.extras).array()
         self.model = build_spec(table, self.ball_ids, radii=radii, masses=masses, visual=False).compile()
         self.layout = Layout.of(self.model, table, self.ball_ids)
         self._workers: queue.SimpleQueue[tuple[mujoco.MjModel, mujoco.MjData]] = queue.SimpleQueue()
@@ -164,7 +165,7 @@ class Twin:
         """
         values = nominal_values() if parameters is None else np.asarray(parameters, float)
         limit = until_contact or 0
-        laws = LawRows.of(values[None], self.extras, strict=True)
+        laws = LawRows.of(values[None], self.extras, True, self._nominal_row)
         return self._roll_out([start], laws, [_checked_times(times)], [limit], horizon).trajectories[0]
 
     def simulate_batch(
@@ -225,11 +226,10 @@ class Twin:
 
     def _law_rows(self, parameters: np.ndarray, count: int) -> LawRows:
         if parameters.ndim != 1:
-            return LawRows.of(parameters, self.extras, strict=False)
-        one = LawRows.of(parameters[None], self.extras, strict=True)
-        return LawRows(
-            np.tile(one.values, (count, 1)), {job: text for job in range(count) for text in one.faults.values()}
-        )
+            return LawRows.of(parameters, self.extras, False, self._nominal_row)
+        one = LawRows.of(parameters[None], self.extras, True, self._nominal_row)
+        faults = {job: text for job in range(count) for text in one.faults.values()}
+        return LawRows(np.tile(one.values, (count, 1)), faults, np.tile(one.latency, count))
 
     def _roll_out(
         self,

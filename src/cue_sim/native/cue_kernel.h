@@ -12,7 +12,7 @@
 #include "laws/law.h"
 
 // Change it whenever a struct or a function below changes: the Python side refuses another number.
-#define CUE_ABI 5
+#define CUE_ABI 6
 
 #define CUE_API __attribute__((visibility("default")))
 

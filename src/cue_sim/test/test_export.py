@@ -15,7 +15,7 @@ import pytest
 
 from cue_core.balls import BallState
 from cue_core.errors import CueError, FileFormatError
-from cue_core.parameters import PARAMETERS, ParameterEstimate
+from cue_core.parameters import ParameterEstimate
 from cue_core.shots import Stroke
 from cue_core.table import TableModel
 from cue_sim.export import load_balls, load_twin, save_twin, twin_from_dict, twin_to_dict
@@ -80,7 +80,7 @@ def test_the_file_says_what_the_twin_is(tmp_path):
     """FAULTS M13: parameters, steps, covariance and data hash are in the file."""
     save_twin(tmp_path / "twin.json", Twin(TABLE, (0, 1, 3, 5)), ESTIMATE, BALLS)
     data = json.loads((tmp_path / "twin.json").read_text())
-    assert set(data["estimate"]["parameters"]) == set(PARAMETERS)
+    assert set(data["estimate"]["parameters"]) == set(ESTIMATE.listed)
     assert data["estimate"]["data_hash"] == "0123456789abcdef"
     assert data["steps"] == {"policy": "event-aligned", "largest_s": 0.2, "impact_s": 2e-6}
     assert data["mujoco"] == mujoco.mj_versionString()

@@ -242,7 +242,9 @@ def test_hidden_effects_act():
     for nap in (0.0, 0.2):
         far[nap] = []
         for direction in ([0.3, 0], [0, 0.3]):
-            bench.run([[0, -0.2]], [direction], [[-direction[1] / R, direction[0] / R, 0]], replace(NOMINAL, nap=nap))
+            bench.run(
+                [[0, -0.2]], [direction], [[-direction[1] / R, direction[0] / R, 0]], replace(NOMINAL, nap_x2=nap)
+            )
             far[nap].append(np.linalg.norm(bench.layout.positions(bench.data)[0] - [0, -0.2]))
     assert far[0.2][0] == pytest.approx(far[0.0][0] / 1.2, rel=1e-6)
     assert far[0.2][1] == pytest.approx(far[0.0][1] / 0.8, rel=1e-6)

@@ -22,7 +22,8 @@ from cue_core.table import TableModel
 from cue_sim import laws
 from cue_sim.config_files import config_file
 from cue_sim.export import twin_from_dict, twin_to_dict
-from cue_sim.laws import BallImpact, ClothMotion, CueStroke, CushionImpact, Laws, library, registry
+from cue_sim.laws import BallImpact, ClothMotion, CueStroke, CushionImpact, Laws, library, registry, rows
+from cue_sim.rollouts import LawRows
 from cue_sim.strike import strike
 from cue_sim.twin import Start, Twin
 from cue_sim.world import World
@@ -97,11 +98,16 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
         ({"tilt_x": 1000.0}, "tilt_x"),
         ({"cushion_restitution_slope": 1e9}, "cushion_restitution_slope"),
         ({"cushion_offset": (0.0, 9.0, 0.0, 0.0, 0.0, 0.0)}, "cushion_offset of cushion 1"),
+        ({"nap_x2": 0.7, "nap_y2": -0.7}, "strength of nap_x2 and nap_y2"),
+        ({"nose_offset": (0.0, 0.0, 0.03, 0.0, 0.0, 0.0)}, "nose_offset of cushion 2"),
+        ({"mass_ratio": (1.0,) * 15 + (0.0,)}, "mass_ratio of ball 15"),
+        ({"diameter_ratio": (2.0,) + (1.0,) * 15}, "diameter_ratio of ball 0"),
+        ({"cloth_field": (0.0,) * 14 + (math.inf,)}, "cloth_field of node 14"),
         # what is not finite would pass unseen through fmin and fmax: a cushion without rebound, balls without friction
         ({"cushion_offset": (math.nan,) * 6}, "cushion_offset of cushion 0"),
         *(
             ({name: math.nan}, name)
-            for name in (*PARAMETERS, "gravity", "nap", "rolling_slope", "ball_friction_decay", "hop_height")
+            for name in (*laws.GIVEN, "gravity", "nap_x2", "rolling_slope", "ball_friction_decay", "hop_height")
         ),
     ],
 )
@@ -120,14 +126,39 @@ def test_a_law_on_its_own_refuses_what_is_no_ball(changes: dict[str, float], nam
 
 
 def test_the_vector_is_what_the_kernel_reads() -> None:
-    values = np.arange(1.0, 1 + len(PARAMETERS)) / 100
+    values = nominal_values()
+    values[:11] = np.arange(1.0, 12.0) / 100
     row = Laws.from_parameters(
         values, cushion_law="mathavan2010", cushion_parameters={"slate_friction": 0.3}, hop_height=0.01
     ).array()
-    assert row.shape == (library.load().cue_laws_size(),)
-    np.testing.assert_array_equal(row[: len(PARAMETERS)], values)
-    assert 0.3 in row and row[-1] == 0.01
+    assert row.shape == (rows.SIZE,) == (library.load().cue_laws_size(),)
+    np.testing.assert_array_equal(row[:11], values[:11])
+    assert row[rows.COLUMNS["own"]][2 * rows.OWN] == 0.3 and row[rows.COLUMNS["hop_height"]] == 0.01
     assert laws.lift_off_speed(row) == pytest.approx(math.sqrt(2 * 9.81 * 0.01))
+
+
+def test_terms_write_into_the_laws() -> None:
+    """What a term and an extra are both about adds up, or multiplies; many at once are what each is alone."""
+    place = {name: i for i, name in enumerate(PARAMETERS)}
+    one, other = nominal_values(), nominal_values()
+    for name, value in (("nap_y2", 0.1), ("rolling_slope", 0.2), ("ball_friction_fall", 0.9), ("mass_ratio_3", 0.9)):
+        one[place[name]] = value
+    for name, value in (("cushion_offset_1", 0.03), ("nose_offset_5", -0.002), ("cloth_field_4_2", 0.5)):
+        other[place[name]] = value
+    extras = {"rolling_slope": 0.1, "cushion_offset": (0.0, 0.01, 0.0, 0.0, 0.0, 0.0)}
+    got, more = (Laws.from_parameters(vector, **extras) for vector in (one, other))
+    assert (got.nap_x2, got.nap_y2) == (0.0, 0.1) and got.rolling_slope == pytest.approx(0.3)
+    assert got.ball_friction_floor == pytest.approx(0.1 * got.ball_friction) and got.ball_friction_decay == 1.088
+    assert got.mass_ratio == (1.0, 1.0, 1.0, 0.9, *(1.0,) * 12) and got.diameter_ratio == (1.0,) * 16
+    assert more.cushion_offset == pytest.approx((0.0, 0.04, 0.0, 0.0, 0.0, 0.0))
+    assert more.nose_offset == (*(0.0,) * 5, -0.002) and more.cloth_field == (*(0.0,) * 14, 0.5)
+    assert (more.rolling_slope, more.ball_friction_decay) == (0.1, 0.0)
+    both = LawRows.of(np.array([one, other]), extras, strict=True)
+    np.testing.assert_array_equal(both.values, [got.array(), more.array()])
+    # within the bounds of the parameter, but not together with the extra
+    one[place["nap_y2"]] = 0.3
+    with pytest.raises(CueError, match="strength of nap"):
+        LawRows.of(one[None], {"nap_x2": 0.89}, strict=True)
 
 
 @pytest.mark.parametrize("name", CUSHIONS)

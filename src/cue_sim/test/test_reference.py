@@ -53,7 +53,7 @@ def test_it_needs_no_mujoco():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("extras", [{}, {"nap": 0.1, "rolling_slope": 0.2}, {"cushion_restitution": 1.0}])
+@pytest.mark.parametrize("extras", [{}, {"nap_x2": 0.1, "rolling_slope": 0.2}, {"cushion_restitution": 1.0}])
 def test_energy_never_rises(extras):
     rng = np.random.default_rng(5)
     laws = replace(LAWS, **extras)

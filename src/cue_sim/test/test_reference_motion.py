@@ -70,7 +70,7 @@ def test_upright_spin_decays_on_its_own():
 
 def test_pieces_join_without_a_jump_in_place_and_match_their_quadratic():
     rng = np.random.default_rng(0)
-    for laws in (LAWS, replace(LAWS, tilt_x=0.003, tilt_y=-0.002, rolling_slope=0.2, nap=0.1)):
+    for laws in (LAWS, replace(LAWS, tilt_x=0.003, tilt_y=-0.002, rolling_slope=0.2, nap_x2=0.1)):
         for _ in range(5):
             v, w = complex(*rng.normal(size=2)), complex(*rng.normal(0, 30, 2))
             pieces = to_rest(State(0j, v, w, rng.normal(0, 30)), laws)
@@ -94,7 +94,7 @@ def brute(state, laws, time):
             a, spin = force + slope, -2.5j / R * force
         else:
             friction = laws.rolling_friction * (1 + laws.rolling_slope * abs(v))
-            friction *= 1 + laws.nap * (v.real**2 - v.imag**2) / abs(v) ** 2
+            friction *= 1 + laws.nap_x2 * (v.real**2 - v.imag**2) / abs(v) ** 2
             a = 5 / 7 * (slope - friction * laws.gravity * v / abs(v))
             spin = 1j / R * a
         return [v.real, v.imag, a.real, a.imag, spin.real, spin.imag]
@@ -109,8 +109,8 @@ def brute(state, laws, time):
     [
         {"tilt_x": 0.004, "tilt_y": 0.002},
         {"rolling_slope": 0.4},
-        {"nap": 0.2},
-        {"tilt_y": -0.003, "rolling_slope": 0.3, "nap": -0.15},
+        {"nap_x2": 0.2},
+        {"tilt_y": -0.003, "rolling_slope": 0.3, "nap_x2": -0.15},
     ],
 )
 def test_curved_rolls_against_brute_integration(extras):
@@ -165,4 +165,4 @@ def test_a_bed_on_which_nothing_rests_is_refused():
     with pytest.raises(SteepBedError, match=r"0\.01 rad, its rolling friction 0\.01;"):
         Cloth(replace(LAWS, tilt_x=0.01))
     with pytest.raises(SteepBedError):
-        Cloth(replace(LAWS, tilt_x=0.009, nap=0.2))
+        Cloth(replace(LAWS, tilt_x=0.009, nap_x2=0.2))

@@ -327,25 +327,27 @@ def table_from_msg(msg: msgs.TableInfo) -> TableModel:
 
 
 def estimate_to_msg(estimate: ParameterEstimate, stamp: Time) -> msgs.ParameterEstimate:
-    """Convert an estimate."""
+    """Convert an estimate; the message carries the parameters that it lists."""
+    place = {name: i for i, name in enumerate(PARAMETERS)}
+    shown = [place[name] for name in estimate.listed]
     return msgs.ParameterEstimate(
         header=Header(stamp=stamp),
         revision=estimate.revision,
         parameters=[
             msgs.Parameter(
                 name=name,
-                unit=p.unit,
-                value=float(estimate.values[i]),
-                stddev=float(estimate.stddevs[i]),
-                minimum=float(p.minimum),
-                maximum=float(p.maximum),
-                frozen=bool(estimate.frozen[i]),
-                at_bound=bool(estimate.at_bound[i]),
-                identifiable=bool(estimate.identifiable[i]),
+                unit=PARAMETERS[name].unit,
+                value=float(estimate.values[place[name]]),
+                stddev=float(estimate.stddevs[place[name]]),
+                minimum=float(PARAMETERS[name].minimum),
+                maximum=float(PARAMETERS[name].maximum),
+                frozen=bool(estimate.frozen[place[name]]),
+                at_bound=bool(estimate.at_bound[place[name]]),
+                identifiable=bool(estimate.identifiable[place[name]]),
             )
-            for i, (name, p) in enumerate(PARAMETERS.items())
+            for name in estimate.listed
         ],
-        covariance=estimate.covariance.ravel().tolist(),
+        covariance=estimate.covariance[np.ix_(shown, shown)].ravel().tolist(),
         train_error=float(estimate.train_error),
         held_out_error=float(estimate.held_out_error),
         largest_step=float(estimate.largest_step),
@@ -355,27 +357,26 @@ def estimate_to_msg(estimate: ParameterEstimate, stamp: Time) -> msgs.ParameterE
 
 
 def estimate_from_msg(msg: msgs.ParameterEstimate) -> ParameterEstimate:
-    """Convert an estimate; its parameters may come in any order.
+    """Convert an estimate; its parameters may come in any order, and those that do not come are nominal and frozen.
 
     Raises:
         UnknownNameError: a parameter is unknown.
-        CueError: one is missing, or the covariance has another size.
+        CueError: one comes twice, or the covariance has another size.
     """
     names = check_names(p.name for p in msg.parameters)
-    if sorted(names) != sorted(PARAMETERS):
-        raise CueError(f"estimate has parameters {sorted(names)}, needs each of {sorted(PARAMETERS)} once")
+    if len(set(names)) < len(names):
+        raise CueError(f"estimate has parameters {sorted(names)}, needs each at most once")
     count = len(names)
     if len(msg.covariance) != count * count:
         raise CueError(f"covariance has {len(msg.covariance)} numbers, {count} parameters need {count * count}")
-    order = [names.index(name) for name in PARAMETERS]
-    rows = [msg.parameters[i] for i in order]
-    return ParameterEstimate(
+    return ParameterEstimate.of_rows(
+        {
+            p.name: {"value": p.value, "frozen": p.frozen, "at_bound": p.at_bound, "identifiable": p.identifiable}
+            for p in msg.parameters
+        },
+        names,
+        np.array(msg.covariance).reshape(count, count),
         revision=msg.revision,
-        values=np.array([p.value for p in rows]),
-        covariance=np.array(msg.covariance).reshape(count, count)[np.ix_(order, order)],
-        frozen=np.array([p.frozen for p in rows]),
-        at_bound=np.array([p.at_bound for p in rows]),
-        identifiable=np.array([p.identifiable for p in rows]),
         train_error=msg.train_error,
         held_out_error=msg.held_out_error,
         largest_step=msg.largest_step,

@@ -9,7 +9,7 @@ A law of cloth, balls or cushion is one file in ``native/laws``: dropped in and 
 named in :class:`Laws`, in ``Twin(extras={"cushion_law": ...})`` and in a world's file.
 """
 
-from cue_sim.laws.coefficients import EXTRAS, HOP_HEIGHT, SLATE_RESTITUTION, Laws, lift_off_speed
+from cue_sim.laws.coefficients import EXTRAS, GIVEN, HOP_HEIGHT, SLATE_RESTITUTION, Laws, lift_off_speed
 from cue_sim.laws.evaluate import (
     BallImpact,
     BallOutcome,
@@ -22,9 +22,12 @@ from cue_sim.laws.evaluate import (
 )
 from cue_sim.laws.library import SLOTS, KernelError
 from cue_sim.laws.registry import Law, NativeLaw, available, find
+from cue_sim.laws.rows import COLUMNS, knobs_of
 
 __all__ = [
+    "COLUMNS",
     "EXTRAS",
+    "GIVEN",
     "HOP_HEIGHT",
     "SLATE_RESTITUTION",
     "SLOTS",
@@ -42,5 +45,6 @@ __all__ = [
     "StrikeOutcome",
     "available",
     "find",
+    "knobs_of",
     "lift_off_speed",
 ]

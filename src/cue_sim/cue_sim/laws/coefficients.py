@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError, UnknownNameError
 from cue_core.parameters import PARAMETERS
+from cue_core.terms import BALLS, CUSHIONS, FIELD, SHAPES, write
 from cue_sim.laws.library import SLOTS
 from cue_sim.laws.registry import NativeLaw, native, own_values
+from cue_sim.laws.rows import COLUMNS, SHAPE, SIZE, knobs_of
 
 HOP_HEIGHT = 3e-3
 """Default of :attr:`Laws.hop_height` [m].
@@ -29,15 +32,22 @@ SLATE_RESTITUTION = 0.5
 class Laws:
     """Coefficients of the laws, SI: the twin's parameters, then what goes beyond them.
 
-    The twin's parameters are the first eleven; see :data:`cue_core.parameters.PARAMETERS` for their meaning.
+    The first eleven have to be given; :class:`cue_core.terms.Knobs` says what they mean, and what the further fields
+    mean that terms write into. Where a term and an extra are about the same, they add up.
 
     Attributes:
         gravity: [m/s^2].
         ball_friction_floor: friction between balls at high slip.
         ball_friction_decay: [s/m]; the friction falls from ``ball_friction`` to the floor as exp(-decay slip).
         rolling_slope: [s/m] relative growth of rolling friction with speed.
-        nap: relative growth of rolling friction along x, the same decrease along y.
+        nap_x2: relative growth of rolling friction along x, the same decrease along y.
+        nap_y2: the same along the diagonals x = y and x = -y.
         cushion_offset: (6,) added to the restitution of each cushion, in the order of ``table.cushions``.
+        nose_offset: (6,) [m] by which each cushion stands further into the table.
+        mass_ratio: (16,) of each ball by id, to its mass in the twin.
+        diameter_ratio: (16,) likewise.
+        cloth_field: (15,) logarithm of a factor on rolling friction at nodes on the bed
+            (:mod:`cue_core.terms.cloth_field`).
         cloth_law: name of the law in this slot; :func:`cue_sim.laws.available` lists the names.
         ball_law: likewise, between balls.
         cushion_law: likewise, at the nose. What ``cushion_restitution`` and ``cushion_friction`` mean depends on it:
@@ -67,8 +77,13 @@ class Laws:
     ball_friction_floor: float = 0.0
     ball_friction_decay: float = 0.0
     rolling_slope: float = 0.0
-    nap: float = 0.0
-    cushion_offset: tuple[float, ...] = (0.0,) * 6
+    nap_x2: float = 0.0
+    nap_y2: float = 0.0
+    cushion_offset: tuple[float, ...] = (0.0,) * CUSHIONS
+    nose_offset: tuple[float, ...] = (0.0,) * CUSHIONS
+    mass_ratio: tuple[float, ...] = (1.0,) * BALLS
+    diameter_ratio: tuple[float, ...] = (1.0,) * BALLS
+    cloth_field: tuple[float, ...] = (0.0,) * (FIELD[0] * FIELD[1])
     cloth_law: str = "coulomb"
     ball_law: str = "coulomb"
     cushion_law: str = "coulomb"
@@ -85,18 +100,22 @@ class Laws:
         Raises:
             OutOfRangeError: naming the coefficient, or the law's own parameter.
             UnknownNameError: no such law, or no such parameter of it; lists the valid names.
-            FileFormatError: cushion offsets are not six.
+            FileFormatError: a field of several numbers has too few or too many.
         """
-        if len(self.cushion_offset) != 6:
-            raise FileFormatError("laws", f"cushion_offset needs 6 values, got {len(self.cushion_offset)}")
-        for cushion, offset in enumerate(self.cushion_offset):
-            finite_in(f"cushion_offset of cushion {cushion}", offset, -1.0, 1.0)
+        for name, what, low, high, unit in _MANY:
+            given = getattr(self, name)
+            if len(given) != SHAPE[name][0]:
+                raise FileFormatError("laws", f"{name} needs {SHAPE[name][0]} values, got {len(given)}")
+            for k, number in enumerate(given):
+                finite_in(f"{name} of {what} {k}", number, low, high, unit)
         self._check("sliding_friction", 1e-5, 10.0)
         self._check("rolling_friction", 1e-5, 10.0)
         # whatever its direction and speed, a ball must roll and spin to rest
         self._check("spinning_deceleration", 1e-3, 1e4)
-        self._check("rolling_slope", 0.0, 10.0)
-        self._check("nap", -0.9, 0.9)
+        self._check("rolling_slope", -0.08, 10.0)  # even at 12 m/s something is left
+        for name in ("nap_x2", "nap_y2"):
+            self._check(name, -0.9, 0.9)
+        finite_in("strength of nap_x2 and nap_y2", math.hypot(self.nap_x2, self.nap_y2), 0.0, 0.9)
         # the contacts' friction cones in the model are 1 wide
         for name in ("ball_friction", "ball_friction_floor", "cushion_friction"):
             self._check(name, 0.0, 1.0)
@@ -143,29 +162,42 @@ class Laws:
         for name in extras:
             if name not in EXTRAS:
                 raise UnknownNameError("field of the laws", name, EXTRAS)
-        named: dict[str, Any] = dict(zip(PARAMETERS, map(float, values), strict=True))
-        return cls(**named, **extras)
+        nominal: dict[str, Any] = {name: PARAMETERS[name].nominal for name in GIVEN}
+        row = cls(**nominal, **extras).array()[None]
+        write(values[None], knobs_of(row))
+        fields_of_terms = {}
+        for name in _BY_TERMS:
+            part = row[0, COLUMNS[name]].tolist()
+            fields_of_terms[name] = tuple(part) if SHAPE[name] else part[0]
+        return cls(**{**extras, **fields_of_terms})
 
     def array(self) -> np.ndarray:
-        """Return the (52,) coefficients in the order of ``cue_laws``: what the kernel takes."""
+        """Return the coefficients in the order of ``cue_laws``: what the kernel takes."""
+        row = np.zeros(SIZE)
         laws = [self.law(slot) for slot in SLOTS]
-        own = [own_values(law, getattr(self, f"{law.slot}_parameters")) for law in laws]
-        return np.concatenate(
-            [
-                [getattr(self, name) for name in _PLAIN],
-                self.cushion_offset,
-                [law.index for law in laws],
-                *own,
-                [self.slate_restitution, self.nose_slate_restitution, self.hop_height],
-            ]
-        )
+        computed: dict[str, Any] = {
+            "law": [law.index for law in laws],
+            "own": np.ravel([own_values(law, getattr(self, f"{law.slot}_parameters")) for law in laws]),
+        }
+        for name, place in COLUMNS.items():
+            row[place] = computed[name] if name in computed else getattr(self, name)
+        return row
 
 
 def lift_off_speed(row: np.ndarray) -> float:
     """Return the upward speed [m/s] beyond which a ball counts as airborne, from :meth:`Laws.array`."""
-    return float(np.sqrt(2 * row[len(PARAMETERS)] * row[-1]))
+    return float(np.sqrt(2 * row[COLUMNS["gravity"]][0] * row[COLUMNS["hop_height"]][0]))
 
 
-EXTRAS = tuple(f.name for f in fields(Laws) if f.name not in PARAMETERS)
-"""Names of the fields beyond the twin's parameters."""
-_PLAIN = tuple(f.name for f in fields(Laws))[: len(PARAMETERS) + 5]
+GIVEN = tuple(f.name for f in fields(Laws))[:11]
+"""Names of the coefficients without which there are no laws."""
+EXTRAS = tuple(f.name for f in fields(Laws) if f.name not in GIVEN)
+"""Names of the further fields."""
+_BY_TERMS = tuple(name for name in SHAPES if name in COLUMNS)
+_MANY = (
+    ("cushion_offset", "cushion", -1.0, 1.0, ""),
+    ("nose_offset", "cushion", -0.01, 0.01, "m"),
+    ("mass_ratio", "ball", 0.2, 5.0, ""),
+    ("diameter_ratio", "ball", 0.8, 1.25, ""),
+    ("cloth_field", "node", -3.0, 3.0, ""),
+)

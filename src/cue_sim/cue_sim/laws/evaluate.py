@@ -15,7 +15,7 @@ import numpy as np
 
 from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError
-from cue_core.parameters import PARAMETERS, Parameter
+from cue_core.parameters import PARAMETERS, Parameter, nominal_values
 from cue_core.shots import Shot, Stroke
 from cue_core.table import TableModel
 from cue_sim.laws.library import load
@@ -243,7 +243,8 @@ class RigidCue:
         """
         from cue_sim.strike import strike
 
-        vector = np.array([getattr(laws, name) for name in PARAMETERS])
+        vector = nominal_values()
+        vector[list(PARAMETERS).index("tip_restitution")] = laws.tip_restitution
         return StrikeOutcome(*strike(vector, before.table, before.stroke))
 
 

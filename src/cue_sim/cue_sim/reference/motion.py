@@ -134,7 +134,7 @@ class Cloth:
         self.sliding = laws.sliding_friction
         self.rolling = laws.rolling_friction
         self.rolling_slope = laws.rolling_slope
-        self.nap = laws.nap
+        self.nap = laws.nap_x2
         self.fade = laws.spinning_deceleration
         least = self.rolling * (1 - abs(self.nap))
         if abs(self.tilt) >= least:

@@ -6,7 +6,7 @@
 
 static double rolling_coefficient(const cue_laws* laws, double vx, double vy, double speed) {
   double k = laws->rolling_friction * (1 + laws->rolling_slope * speed);
-  if (laws->nap != 0 && speed > 0) k *= 1 + laws->nap * (vx * vx - vy * vy) / (speed * speed);
+  if (laws->nap_x2 != 0 && speed > 0) k *= 1 + laws->nap_x2 * (vx * vx - vy * vy) / (speed * speed);
   return k > 0 ? k : 0;
 }
 
@@ -81,9 +81,9 @@ static double bound(const cue_laws* laws, const double* own, double radius, cons
   const double speed2 = ball->vx * ball->vx + ball->vy * ball->vy;
   if (speed2 == 0 && ball->wx == 0 && ball->wy == 0) return slope;
   double rolling = laws->gravity * laws->rolling_friction;
-  if (laws->rolling_slope != 0 || laws->nap != 0) {
+  if (laws->rolling_slope != 0 || laws->nap_x2 != 0) {
     const double spin = sqrt(ball->wx * ball->wx + ball->wy * ball->wy), speed = sqrt(speed2) + radius * spin;
-    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap));  // sliding may yet speed it up
+    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap_x2));  // sliding may yet speed it up
   }
   const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
   if (ux * ux + uy * uy < 1e-22) return rolling + slope;
@@ -93,7 +93,7 @@ static double bound(const cue_laws* laws, const double* own, double radius, cons
 // Otherwise the acceleration turns or changes within a phase.
 static int exact(const cue_laws* laws, const double* own) {
   (void)own;
-  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap == 0 && laws->rolling_slope == 0;
+  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap_x2 == 0 && laws->rolling_slope == 0;
 }
 
 CUE_CLOTH_LAW(coulomb, roll, .bound = bound, .exact = exact,

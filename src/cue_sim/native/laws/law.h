@@ -15,6 +15,11 @@
 enum { CUE_SLOT_CLOTH = 0, CUE_SLOT_BALL = 1, CUE_SLOT_CUSHION = 2, CUE_SLOTS = 3 };
 #define CUE_OWN 8
 
+#define CUE_BALL_IDS 16
+// Nodes of the cloth field along x and y.
+#define CUE_FIELD_X 5
+#define CUE_FIELD_Y 3
+
 // The laws' coefficients, all SI. The first eleven are cue_core.parameters.PARAMETERS in order.
 typedef struct {
   double sliding_friction, rolling_friction, spinning_deceleration;
@@ -22,12 +27,11 @@ typedef struct {
   double cushion_restitution, cushion_restitution_slope, cushion_friction;
   double tip_restitution;  // used by the strike only
   double tilt_x, tilt_y;
-  // effects that only hidden worlds have
   double gravity;
   double ball_friction_floor;   // friction between balls at high slip ...
   double ball_friction_decay;   // [s/m] ... reached as exp(-decay slip); 0 = constant friction
   double rolling_slope;         // [s/m] relative growth of rolling friction with speed
-  double nap;                   // relative growth of rolling friction along x, the same decrease along y
+  double nap_x2;                // relative growth of rolling friction along x, the same decrease along y
   double cushion_offset[6];     // added to the restitution of each cushion
   // which law fills each slot (its place in the registry), and the law's own parameters
   double law[CUE_SLOTS];
@@ -35,6 +39,10 @@ typedef struct {
   double slate_restitution;     // share of a downward blow that the slate gives back
   double nose_slate_restitution;  // the same of what a nose presses down, slowly
   double hop_height;            // [m] a ball that would rise higher is named as airborne
+  double nap_y2;                // relative growth of rolling friction along x = y, the same decrease along x = -y
+  double nose_offset[6];        // [m] by which each cushion's nose and jaws stand further into the table
+  double mass_ratio[CUE_BALL_IDS], diameter_ratio[CUE_BALL_IDS];  // of each ball by id, to what the layout has
+  double cloth_field[CUE_FIELD_X * CUE_FIELD_Y];  // ln of a factor on rolling friction at the nodes, x slowest
 } cue_laws;
 
 // State of one ball in the table frame.
