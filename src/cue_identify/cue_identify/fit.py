@@ -14,13 +14,14 @@ from cue_core.parameters import PARAMETERS, ParameterEstimate, default_fitted
 from cue_core.settings import check_settings, setting
 from cue_core.shot_log import data_hash
 from cue_core.shots import ShotRecord
+from cue_identify.advice import advise, verdicts
 from cue_identify.curriculum import CURRICULUM, REFIT, Curriculum
 from cue_identify.errors import FitCode, FitError
 from cue_identify.gate import Split, Verdict, judge, split
 from cue_identify.observations import ShotData, observe
 from cue_identify.polish import Point, Polish
 from cue_identify.posterior import Posterior, laplace
-from cue_identify.replay import Budget, Progress, Replayer, Simulator, cue_direction
+from cue_identify.replay import Budget, Progress, Replayer, Simulator, TwinSimulator, cue_direction
 from cue_identify.scoring import mean_score
 from cue_identify.space import Space
 
@@ -81,6 +82,8 @@ class FitOutcome:
         history: per stage its name, evaluations, cost.
         pairs: parameters that the shots hardly tell apart.
         seed: of the search.
+        verdicts: one sentence for each fitted parameter: identified, at its bound, or not identifiable from these
+            shots, and which further shot would tell.
     """
 
     estimate: ParameterEstimate
@@ -96,11 +99,13 @@ class FitOutcome:
     history: tuple[dict[str, object], ...] = ()
     pairs: tuple[tuple[str, str, float], ...] = ()
     seed: int = 0
+    verdicts: tuple[str, ...] = ()
 
     def details(self) -> dict[str, object]:
         """Return all but the estimate as plain data, for ``estimates.jsonl``."""
         data = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "estimate"}
-        return {**data, "history": list(self.history), "pairs": [list(pair) for pair in self.pairs]}
+        lists = {"history": list(self.history), "verdicts": list(self.verdicts)}
+        return {**data, **lists, "pairs": [list(pair) for pair in self.pairs]}
 
 
 class Fitter:
@@ -179,8 +184,9 @@ class _Run:
         fitted = [shot.record for shot in found.shots]
         budget.stage = "scores"
         train_error, _ = mean_score(self._replayer.score(fitted, values))
+        estimate = self._estimate(present, values, posterior, fitted, train_error, held_out_error)
         return FitOutcome(
-            estimate=self._estimate(present, values, posterior, fitted, train_error, held_out_error),
+            estimate=estimate,
             promoted=verdict.promoted,
             reason=verdict.reason,
             sampled_cost=curriculum.sampled,
@@ -192,7 +198,18 @@ class _Run:
             excluded={**chosen.excluded, **found.dropped},
             history=tuple(curriculum.history),
             pairs=posterior.pairs,
+            verdicts=self._verdicts(estimate, posterior, found.point, fitted),
         )
+
+    def _verdicts(
+        self, estimate: ParameterEstimate, posterior: Posterior, point: Point, fitted: Sequence[ShotRecord]
+    ) -> tuple[str, ...]:
+        self._budget.stage = "verdicts"
+        simulator, advice = self._simulator, {}
+        if isinstance(simulator, TwinSimulator):
+            newest = max(fitted, key=lambda record: record.index)
+            advice = advise(simulator.twin, newest.after, estimate, self._replayer.threads)
+        return verdicts(self._space, point.unit, posterior, advice)
 
     def _observe(self, records: Sequence[ShotRecord], values: np.ndarray) -> list[ShotData]:
         return [observe(record, cue_direction(self._simulator, record, values)) for record in records]
@@ -210,7 +227,7 @@ class _Run:
         polish = Polish(self._replayer, shots, self._space, CURRICULUM[-1].scale, point.unit, places=True)
         base = self._replayer.run(point.trials(self._space, shots))
         lines = polish.linearise(point, base, np.ones(len(point.unit), bool), cautious=True)
-        return laplace(lines, shots, self._space, point.unit)
+        return laplace(lines, self._space, point.unit)
 
     def _estimate(
         self,

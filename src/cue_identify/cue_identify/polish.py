@@ -68,7 +68,7 @@ class Linearised:
         residuals: per shot the (m, 2) residuals in standard deviations.
         weights: per shot the (m,) robust weights, 1 = counts fully.
         scores: (shots, d) each shot's own gradient by the parameters, its nuisances at their best, without the prior.
-        informations: (shots, d, d) each shot's own Gauss-Newton matrix by the parameters, the same way.
+        informations: (shots, d, d) the curvature of each shot's loss by the parameters, the same way.
     """
 
     hessian: np.ndarray
@@ -196,11 +196,13 @@ class Polish:
             slope = weighted.T @ r.reshape(-1)
             gradient[at] += slope
             known = 1.0 / self._spread[i] ** 2
-            inner = block[d:, d:] + np.diag(known)
+            # The curvature of the robust loss, in the mean over the directions of a residual, is w^2, not w.
+            curved = (flat * np.repeat(w**2, 2)[:, None]).T @ flat
+            inner = curved[d:, d:] + np.diag(known)
             pull = slope[d:] + nuisance * known
-            taken = np.linalg.solve(inner, np.c_[pull, block[d:, :d]])
-            scores.append(slope[:d] - block[:d, d:] @ taken[:, 0])
-            informations.append(block[:d, :d] - block[:d, d:] @ taken[:, 1:])
+            taken = np.linalg.solve(inner, np.c_[pull, curved[d:, :d]])
+            scores.append(slope[:d] - curved[:d, d:] @ taken[:, 0])
+            informations.append(curved[:d, :d] - curved[:d, d:] @ taken[:, 1:])
             hessian[own, own] += known
             gradient[own] += nuisance * known
         return Linearised(hessian, gradient, moved, residuals, weights, np.array(scores), np.array(informations))

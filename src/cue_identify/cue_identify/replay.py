@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from cue_core.table import TableModel
 from cue_identify.errors import FitCode, FitError
 from cue_identify.observations import CUE_BALL, ShotData
 from cue_identify.scoring import ShotScore, sample_times, score_shot
+
+if TYPE_CHECKING:
+    from cue_sim.twin import Twin
 
 _FROZEN_GAP = 0.002  # [m] below it two balls count as touching: two observed places are no better than that
 _CHUNK = 48  # simulations between two looks at the cancel flag: some tenths of a second at most
@@ -58,6 +61,11 @@ class TwinSimulator:
         self._table, self._start_from = table, start_from
         self._twin = Twin(table, tuple(ball_ids), **settings)
         self.ball_ids = tuple(ball_ids)
+
+    @property
+    def twin(self) -> Twin:
+        """The twin itself."""
+        return self._twin
 
     @property
     def largest_step(self) -> float:
