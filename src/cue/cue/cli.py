@@ -46,9 +46,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from cue.commands import fit
+    from cue.fit_command import fit_command
 
-    return fit(options.shots, options.table, options.out, options.seed, print)
+    return fit_command(options)
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -58,9 +58,21 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from cue.commands import predict
+    from cue.predict_command import predict_command
 
-    return predict(options.run, options.shot, print)
+    return predict_command(options)
+
+
+def _residuals(options: argparse.Namespace) -> int:
+    from cue.residuals_command import residuals_command
+
+    return residuals_command(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from cue.export_command import export_command
+
+    return export_command(options)
 
 
 def _calibrate(options: argparse.Namespace) -> int:
@@ -93,6 +105,28 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _add_table(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--table", default="", help="name in config/tables, or a path (default: of the twin.json beside the shots)"
+    )
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--estimate", default="", metavar="FILE", help="estimates (.jsonl), twin.json or run folder")
+    command.add_argument("--revision", type=_count, metavar="N", help="of the estimate (default: the newest promoted)")
+    _add_table(command)
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json", nargs="?", const="-", default="", metavar="FILE", help="write the result as JSON, here if no FILE"
+    )
+
+
+def _add_skip_bad(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--skip-bad", action="store_true", help="leave out lines of the log that are no records")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="cue", description="CUE calibrates the twin of a pool table by playing on it.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
@@ -118,20 +152,60 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run", help="run folder")
     report.add_argument("--picture", default="", metavar="FILE", help="write an overview as PNG instead")
 
-    fit = add("fit", _fit, "fit the parameters to recorded shots")
-    fit.add_argument("shots", help="shots.jsonl of a run")
-    fit.add_argument("--table", default="small", help="name in config/tables, or a path (default: %(default)s)")
-    fit.add_argument("--out", default="", help="append the estimate to this file")
-    fit.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+    fit = add(
+        "fit", _fit, "fit the parameters of a table to recorded shots; docs/identification.md explains the result"
+    )
+    fit.add_argument("shots", metavar="SHOTS", help="shots.jsonl")
+    _add_table(fit)
+    fit.add_argument("--terms", default="usual", metavar="auto|NAME,...", help="what is fitted (default: %(default)s)")
+    fit.add_argument("--hold-out", default="", metavar="ID,...", help="shots that only judge; or newest:N, random:N")
+    fit.add_argument(
+        "--start", default="", metavar="FILE", help="estimate to start from and to beat (default: nominal)"
+    )
+    fit.add_argument("--revision", type=_count, metavar="N", help="of that estimate (default: the newest promoted)")
+    fit.add_argument("--evaluations", type=_count, default=0, metavar="N", help="budget of simulated shots")
+    fit.add_argument("--seed", type=_count, default=0, help="(default: %(default)s)")
+    fit.add_argument(
+        "--threads", type=_count, default=0, metavar="N", help="no influence on the result (default: cores)"
+    )
+    fit.add_argument("--out", default="", metavar="FILE", help="append estimates (default: fit.jsonl beside SHOTS)")
+    _add_json(fit)
+    _add_skip_bad(fit)
+
+    predict = add("predict", _predict, "predict recorded shots and say how far off each ball was")
+    predict.add_argument("run", metavar="RUN|SHOTS", help="run folder, or shots.jsonl")
+    predict.add_argument("shot", nargs="*", default=[], help="ids or numbers of the shots, from 0 (default: all)")
+    _add_model(predict)
+    predict.add_argument("--all", action="store_true", help="show balls that did not move, too")
+    predict.add_argument("--ensemble", type=_count, default=64, metavar="N", help="draws (default: %(default)s)")
+    predict.add_argument("--seed", type=_count, default=0, help="of the draws (default: %(default)s)")
+    predict.add_argument("--json", action="store_true", help="print JSON instead")
+    _add_skip_bad(predict)
+
+    residuals = add("residuals", _residuals, "show where a twin errs: by contact, speed, place and time")
+    residuals.add_argument("run", metavar="RUN|SHOTS", help="run folder, or shots.jsonl")
+    residuals.add_argument("shot", nargs="*", default=[], help="ids or numbers of the shots, from 0 (default: all)")
+    _add_model(residuals)
+    residuals.add_argument("--out", default="residuals", metavar="DIR", help="for pictures, page and numbers")
+    _add_skip_bad(residuals)
+
+    export = add("export", _export, "write both files of a twin: twin.json (exact) and twin.xml (portable MJCF)")
+    export.add_argument("estimate", metavar="RUN|FILE", help="run folder, estimates (.jsonl) or twin.json")
+    _add_table(export)
+    export.add_argument("--revision", type=_count, metavar="N", help="of the estimate (default: the newest promoted)")
+    export.add_argument("--shots", default="", metavar="FILE", help="balls lie as after the last shot of this log")
+    export.add_argument(
+        "--balls", default="", metavar="IDS", help="e.g. 0-5,8 (default: those of the shots, else 0-15)"
+    )
+    export.add_argument("--out", default="twin", metavar="DIR", help="(default: %(default)s)")
+    export.add_argument("--no-fit", action="store_true", help="do not fit the portable copy, which takes half a minute")
+    export.add_argument("--effort", type=float, default=1.0, help="of that fit, less is quicker and worse")
+    export.add_argument("--seed", type=_count, default=0, help="of that fit (default: %(default)s)")
 
     recording = add("import", _import, "make a shot log of shots that were recorded elsewhere; strokes are unknown")
     recording.add_argument("recording", help="shots.jsonl or .jsonl.gz; docs/real-shots.md tells the format")
     recording.add_argument("--out", default="shots.jsonl", help="log to append to (default: %(default)s)")
     recording.add_argument("--table", default="carom", help="name in config/tables, or a path (default: %(default)s)")
-
-    predict = add("predict", _predict, "predict recorded shots with the calibrated twin")
-    predict.add_argument("run", help="run folder")
-    predict.add_argument("shot", nargs="*", default=[], type=int, help="numbers of the shots, from 0 (default: all)")
 
     bench = add("bench", _bench, "measure CUE against its targets; docs/benchmarks.md tells what the figures mean")
     bench.add_argument("name", help="of the benchmark: twin, track, real")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from cue.resources import config_file, executable
+from cue.resources import executable
 from cue_core.errors import FileFormatError
 
 
@@ -58,68 +58,3 @@ def doctor_between_machines(seconds: float | None, host: str | None, write: Call
         f"WRONG  peer       {problem}" if problem else f"ok     peer       nodes here and on {host} can find each other"
     )
     return 1 if problem else 0
-
-
-def fit(shots: str, table: str, out: str, seed: int, write: Callable[[str], object]) -> int:
-    """Fit the parameters to recorded shots and print them.
-
-    Raises:
-        CueError: a file is missing or malformed, or the shots do not suffice.
-    """
-    from cue_core.shot_log import append_line
-    from cue_identify.offline import fit as fit_offline
-
-    outcome = fit_offline(shots, config_file("tables", table), seed=seed)
-    estimate = outcome.estimate
-    for name, row in estimate.to_dict()["parameters"].items():
-        how = "frozen" if row["frozen"] else f"+- {row['stddev']:.4g}"
-        write(f"{name:<28} {row['value']:>10.5g} {how:<12} {row['unit'] if row['unit'] != '1' else ''}".rstrip())
-    write(f"rest error: {estimate.train_error * 1000:.1f} mm fitted, {estimate.held_out_error * 1000:.1f} mm held out")
-    write(outcome.reason)
-    if out:
-        append_line(out, estimate.to_dict())
-    return 0
-
-
-def predict(run: str, numbers: Sequence[int], write: Callable[[str], object]) -> int:
-    """Print predicted and observed rest positions of recorded shots.
-
-    Raises:
-        CueError: the run has no twin, no such shot, or a shot that cannot be predicted.
-    """
-    import numpy as np
-
-    from cue_core.shot_log import ShotLog
-    from cue_sim.export import load_twin
-    from cue_sim.predict import for_balls, rest_fault, start_from
-
-    folder = Path(run)
-    twin, estimate = load_twin(folder / "twin.json")
-    records = {record.index: record for record in ShotLog(folder / "shots.jsonl").read()}
-    unknown = sorted(set(numbers) - set(records))
-    if unknown:
-        raise FileFormatError(folder / "shots.jsonl", f"has no shot {unknown[0]}; it has {sorted(records)}")
-    write("shot ball   predicted x, y [m]   observed x, y [m]   error [mm]")
-    for index in numbers or sorted(records):
-        record = records[index]
-        if record.achieved is None:
-            write(f"{index:>4}        not predicted: no stroke was measured")
-            continue
-        balls = tuple(ball.ball_id for ball in record.before if ball.in_play)
-        start = start_from(record.before, record.achieved, estimate.values, twin.table, balls)
-        path = for_balls(twin, balls).simulate(start, estimate.values)
-        if fault := rest_fault(path):
-            write(f"{index:>4}        not predicted: {fault}")
-            continue
-        after = {ball.ball_id: ball for ball in record.after}
-        for k, ball in enumerate(balls):
-            (x, y), seen = path.rest_positions[k], after.get(ball)
-            predicted = "       pocketed" if path.rest_pocketed[k] else f"{x:>8.4f}{y:>9.4f}"
-            observed, error = "        unknown", ""
-            if seen is not None and seen.in_play:
-                observed = f"{seen.position[0]:>8.4f}{seen.position[1]:>9.4f}"
-                error = f"{1000 * np.hypot(x - seen.position[0], y - seen.position[1]):.1f}"
-            elif seen is not None:
-                observed = "       pocketed"
-            write(f"{index:>4} {ball:>4}   {predicted:<17}    {observed:<17}   {error:>9}".rstrip())
-    return 0

@@ -25,7 +25,7 @@ from cue_core.table import TableModel
 from cue_sim.twin import Trajectory
 
 INK, MUTED, ACCENT = "#1f2933", "#8a94a0", "#0b6e8f"
-_FONT: Any = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
+FONT: Any = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
 
 
 def _svg(figure: Figure) -> str:
@@ -40,7 +40,8 @@ def _svg(figure: Figure) -> str:
     return text
 
 
-def _draw_table(axes: Axes, table: TableModel) -> None:
+def draw_table(axes: Axes, table: TableModel) -> None:
+    """Draw cloth, cushions and pockets, seen from above, and set the limits."""
     edge = 0.5 * table.rail_width
     x, y = table.length / 2, table.width / 2
     axes.add_patch(Rectangle((-x - edge, -y - edge), 2 * (x + edge), 2 * (y + edge), color="#c9b79c", zorder=0))
@@ -76,7 +77,7 @@ def _line_colour(ball_id: int) -> str:
 
 def _draw_shot(axes: Axes, table: TableModel, shot: HeldOutShot) -> None:
     """Draw one held-out shot: balls before it, observed tracks, both predictions, errors as the title."""
-    _draw_table(axes, table)
+    draw_table(axes, table)
     for ball in shot.record.before:
         if ball.in_play:
             face = ball_colour(ball.ball_id)[1]
@@ -109,7 +110,7 @@ def held_out_figure(table: TableModel, shots: Sequence[HeldOutShot]) -> str:
     """Return one panel per held-out shot: observed, calibrated and unfitted tracks."""
     columns = min(2, max(1, len(shots)))
     rows = -(-len(shots) // columns)
-    with plt.rc_context(_FONT):
+    with plt.rc_context(FONT):
         figure, grid = plt.subplots(rows, columns, figsize=(5.2 * columns, 3.0 * rows), squeeze=False)
         for axes in grid.flat[len(shots) :]:
             axes.axis("off")
@@ -122,7 +123,7 @@ def held_out_figure(table: TableModel, shots: Sequence[HeldOutShot]) -> str:
 
 def overview_picture(table: TableModel, shots: Sequence[HeldOutShot], camera: Path, target: Path) -> None:
     """Write a PNG: what the camera saw beside the held-out shot that the unfitted twin predicted worst."""
-    with plt.rc_context(_FONT):
+    with plt.rc_context(FONT):
         figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.2))
         left.imshow(plt.imread(camera))
         left.axis("off")
@@ -136,7 +137,7 @@ def overview_picture(table: TableModel, shots: Sequence[HeldOutShot], camera: Pa
 
 def error_figure(curve: Sequence[RevisionError]) -> str:
     """Return the held-out errors of each estimate against the shots it was fitted to, on a logarithmic scale."""
-    with plt.rc_context(_FONT):
+    with plt.rc_context(FONT):
         figure, axes = plt.subplots(figsize=(5.6, 3.0))
         shots = [point.shots for point in curve]
         for label, values, tint, marker in (
@@ -160,7 +161,7 @@ def error_figure(curve: Sequence[RevisionError]) -> str:
 def parameter_figure(estimate: ParameterEstimate) -> str:
     """Return every fitted parameter within its bounds: nominal as a tick, the estimate with two standard deviations."""
     rows = [i for i in range(len(estimate.values)) if not estimate.frozen[i]]
-    with plt.rc_context(_FONT):
+    with plt.rc_context(FONT):
         figure, axes = plt.subplots(figsize=(5.6, 0.34 * max(1, len(rows)) + 0.7))
         for level, i in enumerate(reversed(rows)):
             parameter = list(PARAMETERS.values())[i]

@@ -1,5 +1,6 @@
 """``cue predict``: recorded shots through the run's own twin."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from cue.cli import main
 from cue_core.balls import BallState
 from cue_core.parameters import PARAMETERS, ParameterEstimate
-from cue_core.shot_log import ShotLog
+from cue_core.shot_log import ShotLog, append_line
 from cue_core.shots import ShotRecord, Stroke
 from cue_core.table import TableModel
 from cue_sim.config_files import config_file
@@ -39,9 +40,10 @@ def run(tmp_path):
 def test_the_runs_own_balls_and_laws_predict(run, capsys):
     assert main(["predict", str(run[0])]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines[1:3]] == [["0", "0"], ["0", "1"]]
-    assert [float(line.split()[-1]) for line in lines[1:3]] == [0.0, 0.0]  # mm
-    assert "not predicted: no stroke" in lines[3]
+    assert "twin.json, revision 0" in lines[0]
+    assert [line.split()[:2] for line in lines[2:4]] == [["0", "0"], ["0", "1"]]
+    assert [float(line.split()[-1]) for line in lines[2:4]] == [0.0, 0.0]  # mm
+    assert "not predicted: no stroke was measured or commanded" in lines[4]
 
 
 def test_a_shot_that_cannot_be_simulated_is_named(run, capsys):
@@ -50,9 +52,36 @@ def test_a_shot_that_cannot_be_simulated_is_named(run, capsys):
     values[list(PARAMETERS).index("cushion_friction")] = np.nan
     save_twin(folder / "twin.json", twin, replace(estimate, values=values))
     assert main(["predict", str(folder), "0"]) == 0
-    assert "not predicted: not finite" in capsys.readouterr().out
+    assert "not predicted: the simulation of the stroke failed: not finite" in capsys.readouterr().out
 
 
 def test_an_unknown_shot_is_refused(run, capsys):
     assert main(["predict", str(run[0]), "7"]) == 2
-    assert "has no shot 7; it has [0, 1]" in capsys.readouterr().err
+    assert "has no shot 7; it has 0 (a), 1 (b)" in capsys.readouterr().err
+
+
+def test_shots_are_named_by_id_too_and_a_log_needs_no_run(run, tmp_path, capsys):
+    folder, _, estimate = run
+    alone = tmp_path / "elsewhere"
+    alone.mkdir()
+    log = alone / "shots.jsonl"
+    log.write_bytes((folder / "shots.jsonl").read_bytes())
+    assert main(["predict", str(log), "a"]) == 2
+    assert "Give --estimate FILE" in capsys.readouterr().err
+    append_line(alone / "fit.jsonl", {**estimate.to_dict(), "promoted": True})
+    words = ["predict", str(log), "a", "--estimate", str(alone / "fit.jsonl"), "--table", "small"]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {row["shot"] for row in said["balls"]} == {0} and not said["not_predicted"]
+    assert said["balls"][0]["error_m"] > 0.01  # that table has neither the light ball nor the slow cloth
+
+
+def test_error_bars_of_the_estimate_spread_the_prediction(run, capsys):
+    folder, twin, estimate = run
+    covariance = estimate.covariance.copy()
+    place = list(PARAMETERS).index("rolling_friction")
+    covariance[place, place] = 0.002**2
+    save_twin(folder / "twin.json", twin, replace(estimate, revision=2, covariance=covariance))
+    assert main(["predict", str(folder), "0", "--json", "--ensemble", "32"]) == 0
+    rows = json.loads(capsys.readouterr().out)["balls"]
+    assert all(np.trace(row["covariance_m2"]) > 0.005**2 for row in rows)

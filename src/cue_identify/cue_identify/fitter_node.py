@@ -19,7 +19,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 
 import cue_msgs.msg as msgs
-from cue_core.errors import CueError
+from cue_core.errors import CueError, UnknownNameError
 from cue_core.ros.conversions import estimate_to_msg, record_from_msg, table_from_msg
 from cue_core.ros.diagnostics import Health
 from cue_core.ros.node import run_node
@@ -31,7 +31,8 @@ from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
 from cue_identify.errors import FitCode, FitError
 from cue_identify.fit import FitConfig, FitRequest, Fitter
-from cue_identify.offline import ball_ids_of
+from cue_identify.offline import ball_ids_of, fit_request
+from cue_identify.pace import Pace
 from cue_identify.replay import Progress, TwinSimulator
 from cue_identify.store import EstimateStore
 from cue_msgs.action import IdentifyParameters
@@ -55,6 +56,7 @@ class _Goal:
     over: FitError | None = None
     progress: Progress | None = None
     told: float = field(default=0.0)
+    pace: Pace = field(default_factory=Pace)
 
 
 class FitterNode(Node):
@@ -70,6 +72,7 @@ class FitterNode(Node):
         self._table_known = threading.Event()
         self._lock, self._turn = threading.Lock(), threading.Lock()  # of the fields; of who may fit
         self._newest: _Goal | None = None
+        self._spoilt: set[str] = set()  # lines of the log that were complained of
         self._health = Health(self)
         self._read_log()
         group = ReentrantCallbackGroup()
@@ -93,8 +96,13 @@ class FitterNode(Node):
     def _read_log(self) -> None:
         if not self._settings.run_dir:
             return
-        for record in ShotLog(Path(self._settings.run_dir) / "shots.jsonl").read():
+        contents = ShotLog(Path(self._settings.run_dir) / "shots.jsonl").scan()
+        for record in contents.records:
             self._records.setdefault(record.index, record)
+        for problem in contents.problems:
+            if str(problem) not in self._spoilt:  # one bad line must not keep the others from being fitted
+                self._spoilt.add(str(problem))
+                self.get_logger().error(f"left out: {problem}")
 
     def _publish(self) -> None:
         self._publisher.publish(estimate_to_msg(self._store.present, self.get_clock().now().to_msg()))
@@ -142,6 +150,8 @@ class FitterNode(Node):
             handle.succeed()
         except FitError as error:
             result.error_code, result.error_msg = int(error.code), f"{error}{self._how_far(goal)}"
+        except UnknownNameError as error:
+            result.error_code, result.error_msg = int(FitCode.UNKNOWN_PARAMETER), str(error)
         except CueError as error:
             result.error_code, result.error_msg = int(FitCode.INVALID_GOAL), str(error)
         if result.error_code:
@@ -168,15 +178,16 @@ class FitterNode(Node):
                 self._read_log()
                 records = [self._records[index] for index in sorted(self._records)]
             fitter = Fitter(TwinSimulator(table, ball_ids_of(records)), self._settings)
+            wanted = FitRequest(
+                tuple(request.shot_ids),
+                tuple(request.held_out_shot_ids),
+                tuple(request.parameters),
+                request.evaluations,
+                request.seed,
+            )
             outcome = fitter.fit(
                 records,
-                FitRequest(
-                    tuple(request.shot_ids),
-                    tuple(request.held_out_shot_ids),
-                    tuple(request.parameters),
-                    request.evaluations,
-                    request.seed,
-                ),
+                fit_request(wanted, tuple(request.terms), records, table),
                 self._store.present,
                 stop=lambda: self._over(goal),
                 report=lambda progress: self._tell(goal, progress),
@@ -221,6 +232,7 @@ class FitterNode(Node):
     def _tell(self, goal: _Goal, progress: Progress) -> None:
         goal.progress = progress
         now = time.monotonic()
+        rate = goal.pace.add(now, progress.evaluations)
         if now - goal.told < _FEEDBACK_PERIOD:
             return
         goal.told = now
@@ -229,6 +241,7 @@ class FitterNode(Node):
             best_cost=progress.best_cost,
             seconds_left=progress.seconds_left,
             stage=progress.stage,
+            evaluations_per_second=rate,
         )
         if self.context.ok():
             goal.handle.publish_feedback(feedback)

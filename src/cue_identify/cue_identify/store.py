@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from cue_core.errors import FileFormatError, UnknownNameError
 from cue_core.parameters import ParameterEstimate
 from cue_core.shot_log import append_line, read_lines
+from cue_core.version import code_version
 from cue_identify.fit import FitOutcome
+from cue_identify.replay import Progress
 
 FILE_NAME = "estimates.jsonl"
 
 
 class EstimateStore:
-    """Numbers the estimates; knows the newest promoted one.
+    """Numbers the estimates; knows the newest promoted one. Lines are only ever appended.
 
     Attributes:
+        path: of the file; None = keeps nothing on disk.
         present: the newest promoted estimate; nominal when there is none.
+        interim: where a fit stood that came to no end, None = none did since the newest estimate.
     """
 
-    def __init__(self, run_dir: Path | str = "") -> None:
+    def __init__(self, run_dir: Path | str = "", name: str = FILE_NAME) -> None:
         """Read what is there; an empty ``run_dir`` keeps nothing on disk.
 
         Raises:
-            FileFormatError: the file is damaged.
+            FileFormatError: the file is damaged; says which line.
         """
-        self._path = Path(run_dir) / FILE_NAME if run_dir else None
-        self._revision = 0
+        self.path = Path(run_dir) / name if run_dir else None
         self.present = ParameterEstimate.nominal()
-        for line in read_lines(self._path) if self._path else []:
-            estimate = ParameterEstimate.from_dict(line)
+        self.interim: ParameterEstimate | None = None
+        self._promoted: dict[int, ParameterEstimate] = {0: self.present}
+        self._revision = 0
+        for number, line in enumerate(read_lines(self.path) if self.path else [], start=1):
+            estimate = estimate_from_line(line, f"{self.path} line {number}")
+            if line.get("interim"):
+                self.interim = estimate
+                continue
+            self.interim = None
             self._revision = max(self._revision, estimate.revision)
             if line.get("promoted"):
-                self.present = estimate
+                self.present = self._promoted[estimate.revision] = estimate
 
     def add(self, outcome: FitOutcome) -> ParameterEstimate:
         """Number an outcome's estimate, keep it durably, and return it.
@@ -40,10 +57,62 @@ class EstimateStore:
         Raises:
             FileFormatError: the file cannot be written.
         """
-        estimate = replace(outcome.estimate, revision=self._revision + 1)
-        if self._path:
-            append_line(self._path, {**estimate.to_dict(), **outcome.details()})
-        self._revision = estimate.revision
-        if outcome.promoted:
-            self.present = estimate
+        return self._keep(outcome.estimate, outcome.promoted, outcome.details())
+
+    def keep_interim(self, progress: Progress, values: np.ndarray) -> None:
+        """Keep how far a fit has got: parameters ``values`` (P,), not judged and without error bars.
+
+        Raises:
+            FileFormatError: the file cannot be written.
+        """
+        self.interim = replace(ParameterEstimate.nominal(), values=values)
+        details = {
+            "promoted": False,
+            "interim": True,
+            "stage": progress.stage,
+            "cost": progress.best_cost if math.isfinite(progress.best_cost) else None,
+            "evaluations": progress.evaluations,
+        }
+        self._append(self.interim, details)
+
+    def roll_back(self, revision: int) -> ParameterEstimate:
+        """Return to an earlier promoted estimate: it comes again under a new number, so that nothing is erased.
+
+        Raises:
+            UnknownNameError: no promoted estimate has this number; lists those that are.
+            FileFormatError: the file cannot be written.
+        """
+        if revision not in self._promoted:
+            raise UnknownNameError("promoted revision", revision, map(str, self._promoted))
+        return self._keep(
+            self._promoted[revision], True, {"promoted": True, "reason": f"rolled back to revision {revision}"}
+        )
+
+    def _keep(self, estimate: ParameterEstimate, promoted: bool, details: Mapping[str, Any]) -> ParameterEstimate:
+        estimate = replace(estimate, revision=self._revision + 1)
+        self._append(estimate, details)
+        self._revision, self.interim = estimate.revision, None
+        if promoted:
+            self.present = self._promoted[estimate.revision] = estimate
         return estimate
+
+    def _append(self, estimate: ParameterEstimate, details: Mapping[str, Any]) -> None:
+        if self.path:
+            written = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            append_line(
+                self.path, {**estimate.to_dict(), **details, "code_version": code_version(), "written": written}
+            )
+
+
+def estimate_from_line(line: Mapping[str, Any], where: object) -> ParameterEstimate:
+    """Return the estimate of one line.
+
+    Raises:
+        FileFormatError: it is none; says what it lacks.
+    """
+    try:
+        return ParameterEstimate.from_dict(line)
+    except FileFormatError as error:
+        raise FileFormatError(where, f"is no estimate: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(where, f"is no estimate: {type(error).__name__} {error}") from None
