@@ -96,6 +96,7 @@ class Benchmark:
         plot: writes the picture of the JSON data to a path.
         prepare: called before anything runs, for what cannot be a part.
         built: returns compiled files whose change makes stored results invalid too.
+        sheets: makes further CSV files of the JSON data, rows by name; they go beside the others as ``F.NAME.csv``.
     """
 
     name: str
@@ -107,3 +108,4 @@ class Benchmark:
     plot: Callable[[Mapping[str, Any], Path], None]
     prepare: Callable[[Options, Callable[[str], None]], None] | None = None
     built: Callable[[], Sequence[Path]] = tuple
+    sheets: Callable[[Mapping[str, Any]], Mapping[str, Sequence[Mapping[str, Any]]]] = lambda data: {}

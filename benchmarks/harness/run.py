@@ -155,6 +155,8 @@ def _write(benchmark: Benchmark, data: Mapping[str, Any], target: Path) -> None:
         raise FileFormatError(picture, f"cannot be written: {error.strerror}") from None
     write_json(data, target)
     write_csv(data["rows"], target.with_suffix(".csv"))
+    for name, rows in benchmark.sheets(data).items():
+        write_csv(rows, target.with_suffix(f".{name}.csv"))
     write_page(benchmark, data, picture, target.with_suffix(".html"))
 
 
