@@ -156,12 +156,12 @@ def _races(results: _Results, data: dict[str, Any], rows: list[Row]) -> None:
         if any(never):
             limits = _list([limit for _, _, limit in found])
             note += f"; ≥: it had {limits} s and did not get there, so this is a lower bound"
-        value = _decided(ratios, never)
+        value = decided(ratios, never)
         data[key] = value if value is not None else f"not decided: {note}"
         rows.append(Row(key, what, value, "times", _FASTER, ">=", note))
 
 
-def _decided(ratios: Sequence[float | None], never: Sequence[bool]) -> float | None:
+def decided(ratios: Sequence[float | None], never: Sequence[bool]) -> float | None:
     """Return the median; None where nobody got there, or where the others had too little time to lose by the target."""
     known = [(r, lower) for r, lower in zip(ratios, never, strict=True) if r is not None]
     value = float(np.median([r for r, _ in known])) if known else 0.0

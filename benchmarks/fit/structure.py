@@ -32,11 +32,16 @@ def base_names() -> tuple[str, ...]:
     return tuple(name for name in default_fitted() if not name.startswith("tilt"))
 
 
+def place(effect: str, index: int) -> int:
+    """Return the index among all worlds of world ``index`` with an effect."""
+    return _FIRST + 10 * [*EFFECTS, PLAIN].index(effect) + index
+
+
 def draw(seed: int, effect: str, index: int) -> World:
     """Return world ``index`` with an effect of a size that tables have, its usual parameters 30 to 60 % off."""
-    place = _FIRST + 10 * [*EFFECTS, PLAIN].index(effect) + index
-    world = draw_world(seed, place, base_names())
-    rng = stream(seed, place, "effect")
+    where = place(effect, index)
+    world = draw_world(seed, where, base_names())
+    rng = stream(seed, where, "effect")
     turn = rng.uniform(-math.pi, math.pi)
     if effect == "tilt":
         size = rng.uniform(2e-3, 4e-3)
@@ -69,9 +74,8 @@ def draw(seed: int, effect: str, index: int) -> World:
 def select(seed: int, effect: str, index: int) -> dict[str, Any]:
     """Fit a world of an effect with terms chosen by evidence; return which were."""
     world = draw(seed, effect, index)
-    place = f"{effect} {index}"
-    records = world.shots(stream(seed, index, f"shots {place}"), SHOTS, NOISES["recovery"])
-    held_out = HeldOut(world, stream(seed, index, f"held out {place}"))
+    records = world.shots(stream(seed, place(effect, index), "shots"), SHOTS, NOISES["recovery"])
+    held_out = HeldOut(world, stream(seed, place(effect, index), "held out"))
     simulator = TwinSimulator(table(), BALLS)
     if "terms" not in {field.name for field in fields(FitRequest)}:
         raise UnavailableError("this version has no term selection")

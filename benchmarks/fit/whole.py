@@ -1,11 +1,13 @@
 """Whole shots in the fitter's twin, as the methods that CUE is compared with see them.
 
-They get what CUE gets: the usable records, the initial states and the strokes' directions that its preparation reads
-off them, the same twin, batches and threads. What they do not get is CUE's: segments, nuisances, the growth of errors.
+They get what CUE gets: the usable records with the initial states that its preparation reads off them, the strokes'
+directions as well as stroke and samples tell them, the same twin, batches and threads. What they do not get is CUE's:
+segments, nuisances, the growth of errors.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ import numpy as np
 from cue_core.parameters import PARAMETERS, default_fitted, nominal_values
 from cue_core.shots import ShotRecord
 from cue_identify.gate import split
-from cue_identify.observations import observe
+from cue_identify.observations import CUE_BALL, ShotData, observe
 from cue_identify.replay import Budget, Replayer, Trial, TwinSimulator, cue_direction
 
 FAULT = 1.0
@@ -41,7 +43,7 @@ class Curve:
     target: float
     limit: float
     points: list[list[float]] = field(default_factory=list)
-    _began: float = field(default_factory=time.perf_counter)
+    _began: float = field(default_factory=lambda: time.perf_counter())
     _paused: float = 0.0
 
     @property
@@ -76,6 +78,21 @@ class Curve:
         return next((point[0] for point in self.points if point[2] <= error), None)
 
 
+def observed_turn(shot: ShotData, way: float) -> float:
+    """Return how far [rad] the cue ball set off from the direction ``way`` [rad] of the measured stroke.
+
+    The samples before its first contact say so, and the stroke's own stated deviation; CUE's preparation believes the
+    stroke less than that, since it goes on to fit the direction.
+    """
+    along, across = np.array([math.cos(way), math.sin(way)]), np.array([-math.sin(way), math.cos(way)])
+    start = next(ball.position for ball in shot.balls if ball.ball_id == CUE_BALL)
+    seen = shot.observed[shot.free] - start
+    reach, aside = seen @ along, seen @ across
+    precision = 1.0 / np.einsum("i,kij,j->k", across, shot.covariance[shot.free], across)
+    prior = 1.0 / max(shot.stroke.azimuth_stddev, 1e-6) ** 2
+    return float(np.sum(precision * reach * aside) / (np.sum(precision * reach**2) + prior))
+
+
 class WholeShots:
     """Residuals and costs of whole shots, many parameter vectors at once.
 
@@ -89,7 +106,9 @@ class WholeShots:
         """Prepare the records as a fit does."""
         chosen = split(records, (), (), simulator.ball_ids, (), simulator.why_doubtful)
         usable = sorted((*chosen.train, *chosen.held_out), key=lambda record: record.index)
-        self._shots = [observe(r, cue_direction(simulator, r, nominal_values())) for r in usable]
+        ways = [cue_direction(simulator, record, nominal_values()) for record in usable]
+        self._shots = [observe(record, way) for record, way in zip(usable, ways, strict=True)]
+        self._turns = [observed_turn(shot, way) for shot, way in zip(self._shots, ways, strict=True)]
         self._replayer, self._curve = Replayer(simulator, Budget(10**12), threads), curve
         self.names = default_fitted()
         self._index = [list(PARAMETERS).index(name) for name in self.names]
@@ -117,7 +136,8 @@ class WholeShots:
             TimeIsUpError: see :class:`Curve`.
         """
         self._curve.check()
-        trials = [Trial(shot, values, shot.turn) for values in map(self.full, points) for shot in self._shots]
+        shots = list(zip(self._shots, self._turns, strict=True))
+        trials = [Trial(shot, values, turn) for values in map(self.full, points) for shot, turn in shots]
         found = [
             np.full_like(t.shot.observed, FAULT) if r.fault else r.position - t.shot.observed
             for t, r in zip(trials, self._replayer.run(trials), strict=True)
