@@ -70,19 +70,24 @@ def redistort(lens: Intrinsics, pixels: np.ndarray) -> np.ndarray:
     return lens.distort((pixels - centre) / focal)
 
 
+_ENDS = 0.06  # of a nose left out at either end: jaws
 _ROW = 4096
 _BED = 9.0
 """How far inside a nose the bed's colour is taken [px]."""
-_WIDE = 4.0
-"""From this width a shaded strip is a pair of edges of its own, and no longer shifts the nose's [px]."""
-
-
-_SHADE = 0.45
-"""Lightness of the face below a nose, of the bed's: how dark and how deep the strip is, profiles hardly tell apart."""
-_DEPTH = 0.4
-"""How deep below the nose the strip reaches, of the nose's height."""
-_TRUST = 0.3
-"""Weight of what is usual against what the profiles say."""
+_SHADE = (0.45, 0.2, 0.12)
+"""Lightness of the face below a nose, of the bed's: usual, one sigma among tables, and among cushions of one."""
+_DEPTH = (0.35, 0.6, 0.2)
+"""How deep below the nose the strip is seen, of the nose's height; one sigma of its logarithm as above."""
+_BLUR = (0.8, 0.3)  # px
+_MISFIT = 0.015
+"""By how much a profile may differ from the model, of the bed's lightness ..."""
+_LEVELS = 0.5
+"""... and at least [Lab units]."""
+_ROUGH = 2.0  # px: one sigma of where a nose was expected
+_PLACES = np.arange(-4.0, 4.01, 0.5)  # px
+_ALIKE = 4.0  # so many neighbouring places of a profile tell as much as one: blur, half pixels
+_UNMODELLED = 0.12
+"""One sigma of the bias where the strip is too wide to be modelled [px]."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +126,10 @@ def nose_edges(
         per_metre: places per metre of nose.
     """
     found = []
-    lens = camera.intrinsics
     steps = np.arange(-reach - 3, _BED + 1.01, 0.5)
     for cushion in table.cushions:
         length = float(np.linalg.norm(cushion.end - cushion.start))
-        share = np.linspace(0.06, 0.94, max(int(length * per_metre), 12))
+        share = np.linspace(_ENDS, 1 - _ENDS, max(int(length * per_metre), 12))
         line = np.column_stack([cushion.start + share[:, None] * (cushion.end - cushion.start), 0 * share])
         line[:, 2] = table.nose_height
         pixel = camera.project(line)
@@ -136,7 +140,7 @@ def nose_edges(
         normal *= np.sign(np.sum(normal * (inside - pixel), axis=1))[:, None]
         below = camera.project(line - [0, 0, 1e-3])
         shift = float(np.median(np.sum(normal * (below - pixel), axis=1))) * 1e3
-        seen = np.all((pixel > _BED) & (pixel < [lens.width - _BED - 1, lens.height - _BED - 1]), axis=1)
+        seen = _in_view(camera, line, pixel)
         if seen.sum() < 8:
             continue
         colours = sample(image, pixel[seen, None] + steps[:, None] * normal[seen, None])
@@ -174,6 +178,25 @@ def nose_edges(
     return found
 
 
+def places_in_view(camera: Camera, table: TableModel, per_metre: float = 150.0) -> int:
+    """Return at how many places of the noses :func:`nose_edges` looks for an edge."""
+    count = 0
+    for cushion in table.cushions:
+        length = float(np.linalg.norm(cushion.end - cushion.start))
+        share = np.linspace(_ENDS, 1 - _ENDS, max(int(length * per_metre), 12))
+        line = np.column_stack([cushion.start + share[:, None] * (cushion.end - cushion.start), 0 * share])
+        line[:, 2] = table.nose_height
+        count += int(_in_view(camera, line, camera.project(line)).sum())
+    return count
+
+
+def _in_view(camera: Camera, line: np.ndarray, pixel: np.ndarray) -> np.ndarray:
+    """Tell which points (n, 3) [m], seen at pixels (n, 2), lie before the camera and well inside its picture."""
+    lens = camera.intrinsics
+    before = (line @ camera.rotation.T + camera.translation)[:, 2] > 0
+    return before & np.all((pixel > _BED) & (pixel < [lens.width - _BED - 1, lens.height - _BED - 1]), axis=1)
+
+
 def _vertex(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where the parabola through three neighbours peaks, -1..1 steps from the middle one."""
     bend = left - 2 * middle + right
@@ -181,45 +204,69 @@ def _vertex(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarr
         return np.clip(np.where(bend < 0, 0.5 * (left - right) / bend, 0.0), -1, 1)
 
 
-def edge_bias(edges: list[NoseEdges], nose_height: float) -> np.ndarray:
-    """Return by how much each cushion's peak lies off its nose [px].
+def edge_bias(edges: list[NoseEdges], nose_height: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return by how much each cushion's peak lies off its nose (n,) [px], and the covariance of that (n, n) [px^2].
 
     Seen from the bed's side, a nose shows a strip of shaded face below it. A strip narrower than the blur shifts the
-    edge without showing up as one of its own. All cushions share the shade, the depth to which it is seen, and the
-    blur; how wide the strip is follows from the direction of view. So one model of top, strip and bed, fitted to all
-    profiles, tells them apart.
+    edge without showing up as one of its own. How wide it is follows from the direction of view, but for how deep it
+    reaches; how dark, from the lamps. Both are alike on all cushions, not the same: faces look different ways. So one
+    model of top, strip and bed is fitted to all profiles, with what is usual as a prior, and what profiles and prior
+    leave open is the covariance.
     """
-    bias = np.zeros(len(edges))
-    chosen = [i for i, e in enumerate(edges) if _DEPTH * nose_height * e.depth_shift < _BED - 2]
+    bias, covariance = np.zeros(len(edges)), _UNMODELLED**2 * np.eye(len(edges))
+    chosen = [i for i, e in enumerate(edges) if _DEPTH[0] * nose_height * e.depth_shift < _BED - 2]
     if not chosen:
-        return bias
+        return bias, covariance
     edges = [edges[i] for i in chosen]
-    levels, shades = [], []
-    for e in edges:
-        top, bed = e.profile[e.steps < -2.5].mean(axis=0), e.profile[e.steps > e.steps[-1] - 1.5].mean(axis=0)
-        change = bed - top
-        levels.append((e.profile - top) @ change / max(float(change @ change), 1.0))
-        shades.append((_SHADE * bed[0] - top[0]) / change[0] if abs(change[0]) > 1 else -1.0)
     count = len(edges)
-    shade = float(np.clip(np.median(shades), -5.0, -0.3))
     peak = np.array([e.peak for e in edges])
+    height = nose_height * np.array([e.depth_shift for e in edges])
+    beds = np.array([max(float(e.profile[e.steps > e.steps[-1] - 1.5, 0].mean()), 1.0) for e in edges])
+    levels = [e.profile[:, 0] / bed for e, bed in zip(edges, beds, strict=True)]
+    tops = np.array([float(level[e.steps < -2.5].mean()) for e, level in zip(edges, levels, strict=True)])
+    misfit = np.maximum(_MISFIT, _LEVELS / beds)
 
     def residual(p: np.ndarray) -> np.ndarray:
-        dark, depth, blur = p[:3]
-        parts = []
+        nose, deeper, lighter, top, bed = p[3:].reshape(count, 5).T
+        width = np.maximum(_DEPTH[0] * np.exp(_DEPTH[1] * p[0] + _DEPTH[2] * deeper) * height, 0.0)
+        dark = _SHADE[0] + _SHADE[1] * p[1] + _SHADE[2] * lighter
+        blur = _BLUR[0] + _BLUR[1] * p[2]
+        parts = [p[:3], deeper, lighter, nose / _ROUGH, top - tops, bed - 1.0]
         for i, e in enumerate(edges):
-            nose, top, bed = p[3 + 3 * i : 6 + 3 * i]
-            width = max(depth * nose_height * e.depth_shift, 0.0)
-            first, second = ndtr((e.steps - nose) / blur), ndtr((e.steps - nose - width) / blur)
-            parts.append(top + (dark - top) * first + (bed - dark) * second - levels[i])
-        parts.append([_TRUST * (dark / shade - 1), _TRUST * (depth - _DEPTH), _TRUST * (blur - 0.8)])
+            seen = _across(e.steps - nose[i], width[i], top[i], dark[i], bed[i], blur)
+            parts.append((seen - levels[i]) / misfit[i])
         return np.concatenate(parts)
 
-    start = np.concatenate([[shade, _DEPTH, 0.8], np.column_stack([peak, np.zeros(count), np.ones(count)]).ravel()])
-    low = np.concatenate([[-6.0, 0.02, 0.4], np.tile([-np.inf, -1.0, 0.0], count)])
-    high = np.concatenate([[1.0, 1.0, 2.5], np.tile([np.inf, 1.0, 2.0], count)])
-    low[3::3], high[3::3] = peak - 2.0, peak + 2.0
-    fit = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=60)
-    width = fit.x[1] * nose_height * np.array([e.depth_shift for e in edges])
-    bias[chosen] = np.where((width > 0) & (width < _WIDE), peak - fit.x[3::3], 0.0)
-    return bias
+    # The strip may have drawn the nearest edge, not the nose: begin where the whole profiles say.
+    best, first = np.inf, (0.0, 0.0, peak)
+    for deep in (-1.0, 0.0, 1.0):
+        for light in (-1.0, 0.5):
+            total, noses = 0.0, []
+            for i, e in enumerate(edges):
+                width = max(_DEPTH[0] * np.exp(_DEPTH[1] * deep) * height[i], 0.0)
+                dark = _SHADE[0] + _SHADE[1] * light
+                seen = _across(e.steps - _PLACES[:, None], width, tops[i], dark, 1.0, _BLUR[0])
+                off = np.sum((seen - levels[i]) ** 2, axis=1) / misfit[i] ** 2 + (_PLACES / _ROUGH) ** 2
+                total += float(off.min())
+                noses.append(_PLACES[np.argmin(off)])
+            if total < best:
+                best, first = total, (deep, light, np.array(noses))
+    each = np.column_stack([first[2], np.zeros((count, 2)), tops, np.ones(count)])
+    low = np.concatenate([[-3.0, -2.2, -1.6], np.full(5 * count, -np.inf)])
+    high = np.concatenate([[2.0, 2.7, 7.0], np.full(5 * count, np.inf)])
+    start = np.concatenate([first[:2], [0.0], each.ravel()])
+    fit = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=2.0, x_scale="jac", max_nfev=60)
+    # Weights allow for more misfit than most tables show: how far off the fit may be follows from what they show.
+    usual, seen_off = 3 + 5 * count, residual(fit.x)
+    shown = np.clip(_ALIKE * np.mean(seen_off[usual:] ** 2), 0.04, 1.0)
+    tell = fit.jac[:usual].T @ fit.jac[:usual] + shown * fit.jac[usual:].T @ fit.jac[usual:]
+    inverse = np.linalg.inv(fit.jac.T @ fit.jac)
+    spread = inverse @ tell @ inverse
+    bias[chosen] = peak - fit.x[3::5]
+    covariance[np.ix_(chosen, chosen)] = spread[3::5, 3::5]
+    return bias, covariance
+
+
+def _across(place: np.ndarray, width: float, top: float, dark: float, bed: float, blur: float) -> np.ndarray:
+    """Return the lightness at places (...) [px] from a nose: a cushion's top, a strip of dark face, the bed."""
+    return np.asarray(top + (dark - top) * ndtr(place / blur) + (bed - dark) * ndtr((place - width) / blur))

@@ -13,16 +13,18 @@ from cue_core.table import TableModel
 from cue_perception.camera import Camera, Intrinsics
 from cue_perception.cloth import ClothRegion, find_cloth
 from cue_perception.errors import TableNotFoundError
-from cue_perception.noses import edge_bias, nose_candidates, nose_edges
+from cue_perception.noses import edge_bias, nose_candidates, nose_edges, places_in_view
 
 _WORST_CORNERS = 0.012  # of the outline's long side: corners that fit no rectangle of this aspect miss by more
 _FRAME = 0.012  # depth up to which an edge is the cloth's end at the frame
 _SHARED = 5  # so many neighbouring edge points tell as much as one: pixel grid, blur
-_CUSHION = 0.12  # px: one sigma of what all edges of a cushion share, because its shading is modelled roughly
+_CUSHION = 0.05  # px: one sigma of what all edges of a cushion share besides its shading: lens, pixel grid
 _PLAIN_LENS = 0.45  # px: edges that scatter more speak of a lens with distortion, or of the wrong lines
 _FIRST_REACH = 3.0  # px: how far from the rough outline's noses to look for edges
 _CUSHIONS = 3  # edges along fewer leave the pose free to turn about them
 _LEAST_ON_CLOTH = 0.7  # the outline of cloth holds the tops of the cushions too: a seventh of it on a small table
+_LEAST_SEEN = 0.35  # of the places along the noses in view: fewer edges than that support any pose
+_LOWEST = 6.0  # ball radii above the cloth: from lower the far noses are hidden
 _WORST_RMS = 0.9  # px: true noses are straight to 0.1 .. 0.4 px, edges of mere noise scatter by 1.2
 
 
@@ -250,12 +252,14 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
     Raises:
         TableNotFoundError: too few edges, or edges that are not straight where the noses should be.
     """
-    final = jacobian = np.zeros(0)
+    final = jacobian = shading = np.zeros(0)
     for reach, model_strip in ((_FIRST_REACH, False), (2.5, True), (2.0, True), (2.0, True)):
         edges = nose_edges(lab, camera, table, reach)
         if reach == _FIRST_REACH and len(edges) < len(table.cushions):  # a rough outline, and rougher for some noses
             edges = max(edges, nose_edges(lab, camera, table, 2 * reach), key=len)
-        bias = edge_bias(edges, table.nose_height) if model_strip and edges else np.zeros(len(edges))
+        bias = np.zeros(len(edges))
+        if model_strip and edges:
+            bias, shading = edge_bias(edges, table.nose_height)
         points = np.concatenate([np.zeros((0, 3)), *(e.points for e in edges)])
         normals = np.concatenate([np.zeros((0, 2)), *(e.normals for e in edges)])
         offsets = np.concatenate([np.zeros(0), *(e.offsets - b for e, b in zip(edges, bias, strict=True))])
@@ -271,6 +275,16 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
             f"the edges along the noses scatter by {rms:.2f} px ({inlier.mean():.0%} agree),"
             f" allowed are {_WORST_RMS} px"
         )
+    height = float(camera.position[2])
+    if height < _LOWEST * table.ball_radius:
+        raise TableNotFoundError(
+            f"the camera would lie {height:.2f} m above the cloth, allowed are {_LOWEST * table.ball_radius:.2f} m"
+        )
+    places = places_in_view(camera, table)
+    if len(final) < _LEAST_SEEN * places:
+        raise TableNotFoundError(
+            f"edges were found at {len(final)} of {places} places along the noses in view, {_LEAST_SEEN:.0%} are needed"
+        )
     share = _share_on_cloth(camera, table, region)
     if share < _LEAST_ON_CLOTH:
         raise TableNotFoundError(
@@ -281,7 +295,8 @@ def _refine(lab: np.ndarray, camera: Camera, table: TableModel, region: ClothReg
     inverse = np.linalg.pinv(jacobian.T @ jacobian)
     cushion = np.repeat(np.arange(len(edges)), [len(e.points) for e in edges])[inlier]
     together = np.array([jacobian[cushion == k].sum(axis=0) for k in range(len(edges))])
-    noise = sigma**2 * _SHARED * jacobian.T @ jacobian + _CUSHION**2 * together.T @ together
+    common = shading + _CUSHION**2 * np.eye(len(edges))
+    noise = sigma**2 * _SHARED * jacobian.T @ jacobian + together.T @ common @ together
     covariance = inverse @ noise @ inverse
     return Reconstruction(camera, covariance, rms, int(inlier.sum()), region.colour)
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from cue_perception import reconstruct as reconstruct_module
 from cue_perception.camera import Camera, Intrinsics
 from cue_perception.errors import TableNotFoundError
+from cue_perception.noses import NoseEdges, edge_bias, nose_edges
 from cue_perception.reconstruct import canonical_order, reconstruct, reconstruct_any_lens
 from cue_perception.testing import SMALL, Scene, lens_640, look_at
 
@@ -153,3 +155,38 @@ def test_a_pose_that_only_a_few_edges_support_is_refused(monkeypatch):
     _first_region_only(monkeypatch, lambda c: Camera(c.intrinsics, c.rotation, c.translation + shift))
     with pytest.raises(TableNotFoundError, match=r"are needed"):
         reconstruct(image, scene.camera.intrinsics, SMALL)
+
+
+def test_a_pose_that_explains_a_quarter_of_the_noses_is_refused(monkeypatch):
+    scene = Scene(look_at(lens_640(), (0.0, -0.12, 1.20)))
+    image = scene.render(BALLS, np.random.default_rng(5))
+
+    def few(*arguments):
+        return [
+            replace(e, points=e.points[::4], normals=e.normals[::4], offsets=e.offsets[::4])
+            for e in nose_edges(*arguments)
+        ]
+
+    monkeypatch.setattr(reconstruct_module, "nose_edges", few)
+    with pytest.raises(TableNotFoundError, match=r"places along the noses in view, 35% are needed"):
+        reconstruct(image, scene.camera.intrinsics, SMALL)
+
+
+def test_strips_under_noses_may_be_dark_and_wide_in_other_ways_on_every_cushion():
+    # faces look different ways, so lamps light them differently: one darkness for all put noses a pixel off
+    height, steps = 0.036, np.arange(-5.5, 10.01, 0.5)
+    darkness = (0.45, 0.30, 0.62, 0.38)
+    shifts = (0.0, 240.0, 120.0, 180.0)
+    edges = []
+    for dark, shift in zip(darkness, shifts, strict=True):
+        width, blur = 0.25 * height * shift, 0.9
+        level = 0.8 + (dark - 0.8) * ndtr(steps / blur) + (1 - dark) * ndtr((steps - width) / blur)
+        slope = np.abs(np.gradient(level))
+        near = np.flatnonzero((np.abs(steps) < 2.5) & (slope >= np.roll(slope, 1)) & (slope > np.roll(slope, -1)))
+        peak = float(steps[near[np.argmin(np.abs(steps[near]))]])
+        profile = np.column_stack([40 * level, 0 * level, 0 * level])
+        edges.append(NoseEdges(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0), steps, profile, peak, shift))
+    bias, covariance = edge_bias(edges, height)
+    off = np.array([e.peak for e in edges]) - bias  # the noses are at 0
+    assert np.all(np.abs(off) < 0.2)
+    assert off @ np.linalg.solve(covariance + 0.03**2 * np.eye(4), off) < 13.3  # 99 % of chi-squared
