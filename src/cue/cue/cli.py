@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     fit = add(
         "fit", _fit, "fit the parameters of a table to recorded shots; docs/identification.md explains the result"
     )
-    fit.add_argument("shots", metavar="SHOTS", help="shots.jsonl")
+    fit.add_argument("shots", metavar="RUN|SHOTS", help="run folder, or shots.jsonl")
     _add_table(fit)
     fit.add_argument("--terms", default="usual", metavar="auto|NAME,...", help="what is fitted (default: %(default)s)")
     fit.add_argument("--hold-out", default="", metavar="ID,...", help="shots that only judge; or newest:N, random:N")

@@ -69,7 +69,7 @@ def _twin(options: argparse.Namespace, source: Path) -> tuple[Twin, tuple[BallSt
     if options.table or not beside.is_file():
         if shots is None and (folder / SHOTS).is_file():
             shots = folder / SHOTS
-        table = find_table(options.table, folder / SHOTS)
+        table = find_table(options.table, folder)
         records = read_shots(shots).records if shots else ()
         ids = _ids(options.balls) if options.balls else ball_ids_of(records) if records else tuple(range(16))
         return Twin(table, ids), _last_places(records, ids)

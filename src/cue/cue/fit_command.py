@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import math
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -19,12 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from cue.fit_progress import FitDisplay
-from cue.offline_inputs import consoles, find_table, read_estimate
+from cue.offline_inputs import consoles, find_table, read_estimate, read_source
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import LogContents
 from cue_identify.fit import FitOutcome
-from cue_identify.offline import choose_held_out, fit, read_shots, told_exclusions
+from cue_identify.offline import check_evaluations, choose_held_out, fit, told_exclusions
 from cue_identify.replay import Progress
 from cue_identify.store import EstimateStore
 
@@ -62,13 +63,17 @@ def fit_command(options: argparse.Namespace) -> int:
         CueError: a file is missing or malformed, a name is unknown, or the shots do not suffice.
     """
     console, notes = consoles()
-    out = Path(options.out) if options.out else Path(options.shots).with_name("fit.jsonl")
-    contents = read_shots(options.shots, options.skip_bad)
-    table = find_table(options.table, Path(options.shots))
+    source = Path(options.shots)
+    folder = source if source.is_dir() else source.parent
+    out = Path(options.out) if options.out else folder / "fit.jsonl"
+    contents = read_source(source, options.skip_bad)
+    table = find_table(options.table, folder)
+    check_evaluations(options.evaluations)
     terms = [name.strip() for name in options.terms.split(",") if name.strip()]
     held_out = choose_held_out(contents.records, options.hold_out, options.seed)
     present = read_estimate(options.start, options.revision) if options.start else None
     store = EstimateStore(out.parent, out.name)
+    store.check_writable()
     notes_on(contents, notes)
     display = FitDisplay(notes)
     keeper = _Keeper(display, store)
@@ -131,8 +136,13 @@ def verdicts_of(outcome: FitOutcome, estimate: ParameterEstimate) -> dict[str, s
     names = [name for name, frozen in zip(PARAMETERS, estimate.frozen, strict=True) if not frozen]
     said = tuple(getattr(outcome, "verdicts", ()))
     if len(said) == len(names):
-        return dict(zip(names, map(str, said), strict=True))
+        return {name: _shorter(sentence, name) for name, sentence in zip(names, map(str, said), strict=True)}
     return {name: plain_verdict(estimate, name) for name in names}
+
+
+def _shorter(sentence: str, name: str) -> str:
+    """Return a verdict without name, value and error bar, which stand beside it."""
+    return re.sub(r": \S+ \+- [^\s,;]+( [a-z][^\s,;]*)?(?=$|[,;])", "", sentence.removeprefix(f"{name} "))
 
 
 def plain_verdict(estimate: ParameterEstimate, name: str) -> str:

@@ -53,15 +53,15 @@ def _console(**options: bool) -> Console:
     return console
 
 
-def find_table(name: str, shots: Path) -> TableModel:
-    """Return a table by its name in ``config/tables`` or path; empty = that of the ``twin.json`` beside the shots.
+def find_table(name: str, folder: Path) -> TableModel:
+    """Return a table by its name in ``config/tables`` or path; empty = that of the ``twin.json`` in a folder.
 
     Raises:
         CueError: there is none.
     """
     if name:
         return TableModel.load(config_file("tables", name))
-    beside = shots.parent / TWIN
+    beside = folder / TWIN
     if not beside.is_file():
         raise CueError(f"which table? Give --table NAME|FILE; there is no {beside} either, which would tell")
     return load_twin(beside)[0].table
@@ -128,7 +128,7 @@ def read_model(source: Path, table: str, estimate: str, revision: int | None, re
         raise CueError(f"which estimate? Give --estimate FILE; there is no {folder / TWIN} or {ESTIMATES} beside it")
     origin = Path(estimate) if estimate else folder / ESTIMATES
     chosen = read_estimate(origin, revision)
-    twin = known or Twin(find_table(table, folder / SHOTS), ball_ids_of(records))
+    twin = known or Twin(find_table(table, folder), ball_ids_of(records))
     return Model(twin, chosen, f"{origin}, revision {chosen.revision}")
 
 

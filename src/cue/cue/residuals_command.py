@@ -46,6 +46,10 @@ def residuals_command(options: argparse.Namespace) -> int:
     model = read_model(source, options.table, options.estimate, options.revision, contents.records)
     for problem in contents.problems:
         notes.print(Text(f"left out: {problem}"), soft_wrap=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileFormatError(out, f"cannot be made: {error.strerror}") from None
     residuals = _replay(model, records, notes)
     if not len(residuals.samples.time):
         told = "; ".join(told_exclusions(residuals.excluded))
@@ -117,7 +121,6 @@ def _write(out: Path, model: Model, residuals: Residuals, found: Sequence[Group]
     from cue.residual_figures import pictures
 
     try:
-        out.mkdir(parents=True, exist_ok=True)
         paths = pictures(residuals, model.twin.table, out)
     except OSError as error:
         raise FileFormatError(out, f"cannot be written: {error.strerror}") from None

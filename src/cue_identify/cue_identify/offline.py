@@ -31,6 +31,7 @@ AUTO = "auto"
 USUAL = "usual"
 """Among names of terms: what is fitted unless asked otherwise."""
 
+_GZIP = b"\x1f\x8b"
 _NAMED = 6  # shots that a summary names one by one
 
 
@@ -52,6 +53,9 @@ def read_shots(path: Path | str, skip_bad: bool = False) -> LogContents:
     if not Path(path).is_file():
         raise FileFormatError(path, "is a folder, needs a shot log" if Path(path).is_dir() else "no such file")
     contents = ShotLog(path).scan()
+    if contents.problems and not contents.records and "is not JSON" in str(contents.problems[0]):
+        packed = "; it is packed with gzip" if Path(path).read_bytes()[:2] == _GZIP else ""
+        raise FileFormatError(path, f"is no shot log: line 1 is not JSON{packed}")
     if contents.problems and (not skip_bad or not contents.records):
         more = len(contents.problems) - 1
         others = f" ({more} more line{'s' if more > 1 else ''} like it or worse)" if more else ""
@@ -130,6 +134,16 @@ def refuse_unusable(records: Sequence[ShotRecord], where: object) -> None:
         FitCode.NO_INFORMATION if still else FitCode.NO_SHOTS,
         f"{where}: none of {len(records)} shots can be fitted ({told}){advice}",
     )
+
+
+def check_evaluations(count: int) -> None:
+    """Refuse a budget of simulated shots that no fit can do with; 0 = the default.
+
+    Raises:
+        OutOfRangeError: saying what is allowed.
+    """
+    if count:
+        FitConfig(evaluations=count)
 
 
 def names_of_terms(terms: Sequence[str], ball_ids: Sequence[int], table: TableModel) -> tuple[str, ...]:

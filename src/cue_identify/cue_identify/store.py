@@ -51,6 +51,20 @@ class EstimateStore:
             if line.get("promoted"):
                 self.present = self._promoted[estimate.revision] = estimate
 
+    def check_writable(self) -> None:
+        """Find out before a fit whether its estimate can be kept.
+
+        Raises:
+            FileFormatError: the file cannot be written.
+        """
+        if not self.path:
+            return
+        try:
+            with open(self.path, "ab"):
+                pass
+        except OSError as error:
+            raise FileFormatError(self.path, f"cannot be written: {error.strerror}") from None
+
     def add(self, outcome: FitOutcome) -> ParameterEstimate:
         """Number an outcome's estimate, keep it durably, and return it.
 
@@ -114,5 +128,9 @@ def estimate_from_line(line: Mapping[str, Any], where: object) -> ParameterEstim
         return ParameterEstimate.from_dict(line)
     except FileFormatError as error:
         raise FileFormatError(where, f"is no estimate: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(where, f"is no estimate: {type(error).__name__} {error}") from None
+    except UnknownNameError as error:
+        raise FileFormatError(where, f"is no estimate of this version: {error}") from None
+    except KeyError as error:
+        raise FileFormatError(where, f"is no estimate: lacks {error}") from None
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(where, f"is no estimate: {error}") from None
