@@ -18,6 +18,7 @@ from cue_perception.errors import TableNotFoundError
 from cue_perception.noses import sample
 
 ALONG = np.concatenate([np.linspace(0.09, 0.44, 20), np.linspace(0.56, 0.91, 20)])  # the middle may be a pocket
+_MIDDLE = len(ALONG) // 2
 BENDS = list(itertools.product(np.linspace(-0.015, 0.015, 7), np.linspace(-0.02, 0.02, 9)))
 _STEEP = list(itertools.product(np.linspace(-0.06, 0.06, 25), (-0.012, 0.0, 0.012)))
 _UNSEEN = 0.03  # worth below which a side rather shows no nose at all
@@ -172,6 +173,7 @@ class Side:
     def edges(self, nearest: float, most: int = 7, bends: list[tuple[float, float]] = BENDS) -> list[Edge]:
         """Return the strongest edges at least so deep."""
         slope = np.gradient(gaussian_filter1d(self.colours, 1.6, axis=0), axis=0)
+        planes = np.ascontiguousarray(slope.transpose(2, 0, 1), np.float32)
         rows = np.arange(len(self.depth))[:, None]
         best = np.zeros(len(self.depth))
         which = np.zeros(len(self.depth), int)
@@ -179,7 +181,8 @@ class Side:
         for k, (tilt, bow) in enumerate(bends):
             shift = tilt * (ALONG - 0.5) + bow * 4 * ALONG * (1 - ALONG)
             at = np.clip(rows + np.round(shift / self.step).astype(int), 0, len(self.depth) - 1)
-            here = np.median(slope[at, np.arange(len(ALONG))], axis=1)
+            values = np.sort(planes[:, at, np.arange(len(ALONG))], axis=-1)  # much faster than np.median
+            here = 0.5 * (values[..., _MIDDLE - 1] + values[..., _MIDDLE]).T
             strength = np.linalg.norm(here, axis=1) * (1 - 4.0 * abs(tilt) - 2.0 * abs(bow))
             better = strength > best
             best[better], which[better], typical[better] = strength[better], k, here[better]

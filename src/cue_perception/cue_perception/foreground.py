@@ -6,6 +6,10 @@ import cv2
 import numpy as np
 
 
+_POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (3, 0), (2, 1), (1, 2), (0, 3), (4, 0), (2, 2), (0, 4))
+"""Of a and b, the place from left to right and from top to bottom, in each term of the cloth's colour."""
+
+
 class ClothModel:
     """The colour of the cloth over one region of an image, which may be looked at in reduced resolution."""
 
@@ -46,9 +50,7 @@ class ClothModel:
 
         def basis(u: np.ndarray, v: np.ndarray) -> np.ndarray:
             a, b = 2 * u / width - 1, 2 * v / height - 1
-            terms = [np.ones_like(a), a, b, a * a, a * b, b * b, a**3, a * a * b, a * b * b, b**3]
-            terms += [a**4, a * a * b * b, b**4]
-            return np.stack(terms, -1)
+            return np.stack([a**i * b**j for i, j in _POWERS], -1)
 
         design = basis(u.astype(float), v.astype(float))
         use = np.linalg.norm(values - np.median(values, axis=0), axis=1) < 60
@@ -57,8 +59,16 @@ class ClothModel:
             error = np.linalg.norm(values - design @ weights, axis=1)
             use = error < max(3.5 * float(np.median(error[use])), 5.0)
         cloth_bgr = np.median(values[use], axis=0)
-        grid_u, grid_v = np.meshgrid(np.arange(width, dtype=float), np.arange(height, dtype=float))
-        model = (basis(grid_u, grid_v) @ weights).astype(np.float32)
+        # The same polynomial at every pixel: of powers along the rows and along the columns, far fewer sums.
+        powers = np.zeros((5, 5, 3))  # of b, of a, channel
+        for (i, j), term in zip(_POWERS, weights, strict=True):
+            powers[j, i] = term
+        across, down = (
+            np.stack([x**k for k in range(5)]).astype(np.float32)
+            for x in (2 * np.arange(width) / width - 1, 2 * np.arange(height) / height - 1)
+        )
+        mixed = powers.astype(np.float32)
+        model = np.stack([down.T @ (mixed[..., c] @ across) for c in range(3)], -1)
         # First axis along the cloth's colour: a shadow moves a pixel along it, another paint across it.
         axis = cloth_bgr / max(float(np.linalg.norm(cloth_bgr)), 1.0)
         helper = np.array([1.0, 0, 0]) if abs(axis[0]) < 0.8 else np.array([0, 1.0, 0])

@@ -163,6 +163,25 @@ def _to_cloth(rotation: np.ndarray, translation: np.ndarray, height: float, lens
     return Camera(lens, rotation, translation - rotation @ np.array([0.0, 0.0, height]))
 
 
+def _straight(pixels: np.ndarray, distortion: float) -> np.ndarray:
+    """Return undistorted normalised coordinates (n, 2) of distorted ones, by one radial term: Newton's steps."""
+    if distortion == 0:
+        return pixels
+    seen = np.sum(
+        pixels**2, axis=1
+    )  # squared radius as seen; the share s of a straight one solves s (1 + k s^2 r^2) = 1
+    share = np.ones(len(pixels))
+    for _ in range(12):
+        squared = distortion * seen * share**2
+        slope = 1 + 3 * squared
+        # Beyond the turning point no lens looks.
+        change = (share * (1 + squared) - 1) / np.where(slope > 0.05, slope, 0.05)
+        share = share - change
+        if np.abs(change).max(initial=0.0) < 1e-9:
+            break
+    return pixels * share[:, None]
+
+
 def _fit(
     camera: Camera, table: TableModel, pixels: np.ndarray, side: np.ndarray, held: Held, radius: float, sigma: float
 ) -> View | None:
@@ -188,17 +207,32 @@ def _fit(
         width = table.width * float(np.exp(-np.clip(step[8], -1, 1)))
         return Camera(new, turn @ camera.rotation, turn @ camera.translation + step[3:6]), width
 
-    def across(place: np.ndarray, width: float) -> np.ndarray:
-        x, y = place[:, 0], place[:, 1]
-        options = np.stack([y - width / 2, x - table.length / 2, -y - width / 2, -x - table.length / 2])
-        return options[side, np.arange(len(side))]
+    # Side 0 and 2 lie across y, 1 and 3 across x; the noses' lines bound the table on the positive side.
+    axis, sign = np.where(side % 2 == 0, 1, 0), np.where(side < 2, 1.0, -1.0)
+    rows = np.arange(len(side))
+    centred = pixels - lens.matrix[:2, 2]
+    fixed = lens.undistort(pixels) if held.lens else None
+
+    def places(step: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return where the lines of sight meet the noses' plane (n, 2) [m], and the table's width: ``build``, fast."""
+        turn = cv2.Rodrigues(step[:3])[0]
+        rotation, translation = turn @ camera.rotation, turn @ camera.translation + step[3:6]
+        if fixed is not None:
+            flat = fixed
+        else:
+            longer = focal * np.exp(step[6])
+            flat = _straight(centred / longer, (bend + step[7]) * (longer / radius) ** 2)
+        rays = flat @ rotation[:2] + rotation[2]
+        position = -rotation.T @ translation
+        reach = (table.nose_height - position[2]) / rays[:, 2:]
+        return position[:2] + rays[:, :2] * reach, table.width * float(np.exp(-np.clip(step[8], -1, 1)))
 
     place = camera.on_plane(pixels, table.nose_height)
     jacobian = camera.jacobian(place, table.nose_height)
     normal = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])[side]
     # [px/m] across the line: 1 / |J^-T n|
     scale = 1 / np.linalg.norm(np.linalg.solve(np.swapaxes(jacobian, 1, 2), normal[..., None])[..., 0], axis=1)
-    scale = np.clip(scale, 0.2 * np.median(scale), 5 * np.median(scale))
+    weight = np.clip(scale, 0.2 * np.median(scale), 5 * np.median(scale)) / sigma
 
     def whole(reduced: np.ndarray) -> np.ndarray:
         step = np.zeros(9)
@@ -206,9 +240,9 @@ def _fit(
         return step
 
     def residual(reduced: np.ndarray) -> np.ndarray:
-        step = whole(reduced)
-        new, width = build(step)
-        return across(new.on_plane(pixels, table.nose_height), width) * scale / sigma
+        place, width = places(whole(reduced))
+        half = np.where(axis == 1, width / 2, table.length / 2)
+        return (sign * place[rows, axis] - half) * weight
 
     def with_priors(reduced: np.ndarray) -> np.ndarray:
         step = whole(reduced)

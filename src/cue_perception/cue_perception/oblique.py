@@ -17,8 +17,6 @@ from cue_core.table import TableModel
 from cue_perception.camera import Camera
 from cue_perception.cushions import ALONG, Edge, Outline, Side, meeting
 
-OBLIQUE = 0.016
-"""A face so much wider [share of the way across] than from above is worth telling from a shadow."""
 _LOW, _HIGH = -0.20, 0.26  # depth searched
 _SAME = 5.0  # px: a bent line so near to a stronger one shows the same edge
 _WIDTHS = np.linspace(0.026, 0.09, 33)  # cushion tops, in widths of the table

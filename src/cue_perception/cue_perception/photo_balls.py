@@ -19,6 +19,7 @@ from cue_perception.photo_part import Part, rescaled
 from cue_perception.shadows import settle
 
 _BALL = 16.0  # px: radius of balls in the picture where they are measured
+_ROUNDS = 6  # of detecting and correcting the radius: patches with a shadow are too large at first
 _FOCAL_FACTORS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.12, 1.25, 1.45, 1.7)
 _USUAL_RATIO = 0.0125
 _RATIOS = (0.0062, 0.024)  # ball radius over length: full-size snooker .. small home tables
@@ -59,7 +60,7 @@ def _balls_of(
 ) -> tuple[float, Part, View, list[Detection]]:
     """Return how well balls of about this radius [m] explain the picture, and what was found."""
     low, high = (r * view.table.length for r in _RATIOS)
-    for _ in range(3):
+    for _ in range(_ROUNDS):
         table = _with_ball(view.table, radius, known)
         here = float(np.linalg.norm(view.camera.jacobian(np.zeros((1, 2)), radius)[0], axis=0).mean()) * radius
         scale = min(part.scale * float(np.clip(_BALL / here, 0.4, 4.0)), 1.6)
@@ -129,8 +130,10 @@ def _radii(part: Part, view: View, known: TableModel | None) -> tuple[list[float
         if max(a, b) > 1.6 * min(a, b) or area < 0.86 * hull or not 0.65 < area / (a * b) < 0.92:
             continue
         place = view.camera.on_plane(np.array([[u, v]]) + detector.origin, table.ball_radius)
-        scale = np.sqrt(abs(np.linalg.det(view.camera.jacobian(place, table.ball_radius)[0])))
-        sizes.append(np.sqrt(area / np.pi) / scale)
+        centre = np.array([[*place[0], table.ball_radius]])
+        outline = view.camera.project(sphere_outline(view.camera, centre, table.ball_radius, 24))[0]
+        like = cv2.contourArea(outline.astype(np.float32))
+        sizes.append(table.ball_radius * np.sqrt(area / max(like, 1.0)))
     radii += [r * table.length for r in (0.0128, 0.0114)] if not sizes and known is None else []
     logs = np.log(np.array([s for s in sizes if _RATIOS[0] < s / table.length < _RATIOS[1]]))
     for _ in range(2):

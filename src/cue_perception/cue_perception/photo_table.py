@@ -13,7 +13,7 @@ from cue_perception.cloth import ClothRegion
 from cue_perception.cushions import Outline, find_outline
 from cue_perception.errors import TableNotFoundError
 from cue_perception.free_lens import Held, View, first_view, refine, usual_lens
-from cue_perception.oblique import OBLIQUE, face_depths, long_sides_first, oblique_outlines
+from cue_perception.oblique import face_depths, long_sides_first, oblique_outlines
 from cue_perception.photo_part import Part, cut
 
 _SPAN = 1200.0  # px: longer side of the cloth in the picture that is searched
@@ -46,6 +46,8 @@ _DRIFT = 0.015  # of the diagonal: so far lens and edges may move corners
 _WORST_RMS = 2.0  # px in the searched picture
 _WORST_COST = 120.0
 _GOOD_COST = 40.0
+_SURE_COST = 26.0  # a patch of cloth that explains all so well is the table
+_BLIND_COST = 15.0  # of an outline found without asking how much of its faces the cushions should show
 _OBLIQUE_COST = 6.0  # per unit of an oblique outline's score below ...
 _WHOLE = 8.0  # ... that of one whose edges are all seen
 
@@ -79,7 +81,7 @@ def best_table(
             continue
         if best is None or cost < best[0]:
             best = cost, view, part, region
-        if cost < _GOOD_COST:
+        if cost < _SURE_COST:
             break
     return best, problems
 
@@ -147,7 +149,7 @@ def _overhead(
 ) -> list[tuple[float, Outline]]:
     """Return noses, and what speaks against them, of a table whose cloth ends at the frame on all sides."""
     aspect = shape.length / shape.width if held.aspect else None
-    return [(-3 * outline.score, outline) for outline in find_outline(lab, quad, colour, aspect)]
+    return [(_BLIND_COST - 3 * outline.score, outline) for outline in find_outline(lab, quad, colour, aspect)]
 
 
 def _views_of(quad: np.ndarray, start: Intrinsics, shape: TableModel, held: Held, radius: float) -> list[View]:
@@ -165,7 +167,7 @@ def _oblique(
     held: Held,
     radius: float,
 ) -> list[tuple[float, Outline]]:
-    """Return noses, and what speaks against them, of a table seen so low that a face shows; none from above."""
+    """Return noses, and what speaks against them, of a table by how much of their faces a rough camera should see."""
     found: list[tuple[float, Outline]] = []
     for k, view in enumerate(_views_of(quad, start, shape, held, radius)):
         if k and view.cost > _WORST_COST:
@@ -173,8 +175,6 @@ def _oblique(
         frame, rough = quad, view
         for _ in range(2):  # again along the noses found: a patch of cloth may end askew
             faces = face_depths(rough.camera, rough.table, frame)
-            if np.abs(faces).max() < OBLIQUE:
-                break
             long_first = long_sides_first(rough.camera, rough.table, frame)
             aspect = rough.table.length / rough.table.width
             outlines = oblique_outlines(lab, frame, colour, faces, long_first, aspect)

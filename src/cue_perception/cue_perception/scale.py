@@ -20,6 +20,7 @@ SNOOKER_BALL = 0.0525
 _USUAL = 0.04  # relative: how near a ratio of ball to table must come to that of a table on sale
 _ANOTHER = 0.15
 """Relative: a named table that disagrees so much with its balls or markers is not the one in the picture."""
+_MARKER_SPAN = 1600  # px: longer side of the picture in which markers only need be read
 MARKERS = {
     "aruco_4x4": cv2.aruco.DICT_4X4_250,
     "aruco_5x5": cv2.aruco.DICT_5X5_250,
@@ -171,6 +172,9 @@ def mirrored(image: np.ndarray, family: str = "") -> bool | None:
     A mirrored table is a possible table, and stripes and solids look alike in a mirror. Square markers do not: their
     codes differ from those of their mirror images.
     """
+    shrink = _MARKER_SPAN / max(image.shape[:2])
+    if shrink < 1:
+        image = cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
     as_is, _ = _find_markers(image, family)
     turned, _ = _find_markers(np.ascontiguousarray(image[:, ::-1]), family)
     if len(as_is) == len(turned):

@@ -35,9 +35,9 @@ def without_shadows(image: np.ndarray, cloth: np.ndarray, reach: float) -> np.nd
     """
     pixels = image.astype(np.float32)
     axis = (cloth / max(float(np.linalg.norm(cloth)), 1.0)).astype(np.float32)
-    along = pixels @ axis
-    across = pixels - along[..., None] * axis
-    off = np.linalg.norm(across, axis=-1)
+    along = cv2.transform(pixels, axis[None])
+    squared = cv2.transform(cv2.multiply(pixels, pixels), np.ones((1, 3), np.float32))
+    off = np.sqrt(np.maximum(squared - along * along, 0))
     like = ((off < 0.18 * along + 8) & (along > 0.5 * float(np.linalg.norm(cloth)))).astype(np.float32)
     small = (max(like.shape[1] // 8, 1), max(like.shape[0] // 8, 1))
     total, level = (
@@ -52,7 +52,7 @@ def without_shadows(image: np.ndarray, cloth: np.ndarray, reach: float) -> np.nd
     level = np.where(total > 0.02, level, float(np.linalg.norm(cloth)))
     darker = np.minimum(along - level, 0) + _DEEPEST * level
     change = np.where(along < level, np.minimum(darker, 0), along - level)
-    return np.asarray(across + change[..., None] * axis, np.float32)
+    return np.asarray(pixels + cv2.merge([(change - along) * a for a in axis]), np.float32)
 
 
 def settle(
