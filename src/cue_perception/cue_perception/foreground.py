@@ -5,7 +5,6 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-
 _POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (3, 0), (2, 1), (1, 2), (0, 3), (4, 0), (2, 2), (0, 4))
 """Of a and b, the place from left to right and from top to bottom, in each term of the cloth's colour."""
 
