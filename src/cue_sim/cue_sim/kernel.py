@@ -162,6 +162,7 @@ class Layout:
         ).reshape(-1, 4)
         self._stop = np.array([self.stop(i) for i in range(n)])
         self._line = np.array([[*c.start, *c.end, *c.normal] for c in table.cushions], float)
+        self._keep_made(model, geoms, [model.geom(name).id for name in segments])
         self._struct = LayoutStruct(
             balls=n,
             segments=len(segments),
@@ -182,8 +183,23 @@ class Layout:
             stop=pointer(self._stop, DOUBLE),
             line=pointer(self._line, DOUBLE),
             lines=len(self._line),
+            ball_id=pointer(self._ball_id, INT),
+            ball_geom=pointer(self._ball_geom, INT),
+            nose_geom=pointer(self._nose_geom, INT),
+            inertia=pointer(self._inertia, DOUBLE),
+            dof_inertia=pointer(self._dof_inertia, DOUBLE),
+            nose=pointer(self._nose, DOUBLE),
+            nose_height=table.nose_height,
         )
         self.address = ctypes.addressof(self._struct)
+
+    def _keep_made(self, model: mujoco.MjModel, balls: Sequence[int], noses: Sequence[int]) -> None:
+        """Keep what a job with other sizes, masses or noses changes in its thread's model (``native/fitted.c``)."""
+        self._ball_id = np.array(self.ball_ids, np.int32)
+        self._ball_geom, self._nose_geom = np.array(balls, np.int32), np.array(noses, np.int32)
+        self._inertia = np.array(model.body_inertia[self.body])
+        self._dof_inertia = np.array([model.dof_M0[dof : dof + 5] for dof in self.dof])
+        self._nose = np.column_stack([model.geom_pos[noses], model.geom_size[noses, 0]])
 
     @classmethod
     def of(cls, model: mujoco.MjModel, table: TableModel, ball_ids: Sequence[int]) -> Layout:

@@ -6,6 +6,7 @@ whatever it drew. One shot for each parameter tells, in milliseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,10 +16,12 @@ from cue_core.balls import BallState
 from cue_core.parameters import PARAMETERS, check_names, nominal_values
 from cue_core.shots import Stroke
 from cue_core.table import TableModel
+from cue_core.terms import TERMS
 from cue_sim.predict import TwinFaultError, start_from
 from cue_sim.twin import Twin
 
 _NUDGE = 0.01  # of a parameter's range
+_TIMES = np.array([0.2, 0.4])  # s: what a camera sees on the way
 
 
 def unused_parameters(
@@ -26,7 +29,8 @@ def unused_parameters(
 ) -> tuple[str, ...]:
     """Return those parameters whose nudge leaves a lively shot exactly as it is: no fit could learn of them.
 
-    The probe strikes a cue ball with side spin into a ball, and both into cushions.
+    The probe strikes a cue ball with side spin into a ball, and both into cushions. For a parameter of a ball that is
+    the ball struck, for one of a cushion a lone cue ball goes there.
 
     Args:
         table: geometry.
@@ -38,27 +42,53 @@ def unused_parameters(
         TwinFaultError: the probe itself cannot be simulated.
     """
     wanted = set(check_names(names))
-    twin = Twin(table, (0, 1), extras=extras)
-    balls = [
-        BallState(0, np.array([-0.25 * table.length, 0.0])),
-        BallState(1, np.array([0.05 * table.length, 0.5 * table.ball_radius])),
-    ]
-    stroke = Stroke(tip_speed=1.1 * np.sqrt(table.length), azimuth=0.0, side_offset=0.2, vertical_offset=0.1)
-    vectors, tried = [nominal_values()], []
-    for k, (name, parameter) in enumerate(PARAMETERS.items()):
-        if name in wanted:
-            nudged = nominal_values()
-            step = _NUDGE * (parameter.maximum - parameter.minimum)
-            nudged[k] += step if nudged[k] + step <= parameter.maximum else -step
-            vectors.append(nudged)
-            tried.append(name)
-    starts = [start_from(balls, stroke, values, table) for values in vectors]
-    reference, *paths = twin.simulate_batch(starts, np.array(vectors), threads=1)
-    for path, name in zip((reference, *paths), ("nominal parameters", *tried), strict=True):
-        if path.fault is not None:
-            raise TwinFaultError(path.fault, f"the start-up probe of {name}")
+    of = {name: (term.belongs, i) for term in TERMS if term.belongs for i, name in enumerate(term.names)}
+    tried = tuple(name for name in PARAMETERS if name in wanted)
+    struck = [max(of[name][1], 1) if name in of and of[name][0] == "ball" else 1 for name in tried]
+    twin = Twin(table, sorted({0, 1, *struck}), extras=extras)
+    starts, vectors = [], []
+    for name, ball in zip(tried, struck, strict=True):
+        belongs, place = of.get(name, ("", 0))
+        for values in (nominal_values(), _nudged(name)):
+            if belongs == "cushion" and place < len(table.cushions):
+                balls, stroke = _at_cushion(table, place)
+            else:
+                balls, stroke = _at_ball(table, ball)
+            starts.append(start_from(balls, stroke, values, table, twin.ball_ids))
+            vectors.append(values)
+    paths = twin.simulate_batch(starts, np.array(vectors).reshape(-1, len(PARAMETERS)), times=_TIMES, threads=1)
+    pairs = list(zip(paths[::2], paths[1::2], strict=True))
+    for (path, nudged), name in zip(pairs, tried, strict=True):
+        for played, what in ((path, "nominal parameters"), (nudged, name)):
+            if played.fault is not None:
+                raise TwinFaultError(played.fault, f"the start-up probe of {what}")
     return tuple(
         name
-        for name, path in zip(tried, paths, strict=True)
-        if np.array_equal(path.rest_positions, reference.rest_positions)
+        for name, (path, nudged) in zip(tried, pairs, strict=True)
+        if np.array_equal(path.rest_positions, nudged.rest_positions)
+        and np.array_equal(path.positions, nudged.positions)
     )
+
+
+def _nudged(name: str) -> np.ndarray:
+    values, parameter = nominal_values(), PARAMETERS[name]
+    place, step = list(PARAMETERS).index(name), _NUDGE * (parameter.maximum - parameter.minimum)
+    values[place] += step if values[place] + step <= parameter.maximum else -step
+    return values
+
+
+def _at_ball(table: TableModel, ball: int) -> tuple[list[BallState], Stroke]:
+    balls = [
+        BallState(0, np.array([-0.25 * table.length, 0.0])),
+        BallState(ball, np.array([0.05 * table.length, 0.5 * table.ball_radius])),
+    ]
+    speed = 1.1 * math.sqrt(table.length)
+    return balls, Stroke(tip_speed=speed, azimuth=0.0, side_offset=0.2, vertical_offset=0.1)
+
+
+def _at_cushion(table: TableModel, index: int) -> tuple[list[BallState], Stroke]:
+    cushion = table.cushions[index]
+    middle = 0.5 * (cushion.start + cushion.end)
+    place = middle + 0.3 * table.width * cushion.normal
+    azimuth = math.atan2(-cushion.normal[1], -cushion.normal[0]) + 0.2
+    return [BallState(0, place)], Stroke(0.6, azimuth, side_offset=0.2, vertical_offset=0.1)

@@ -40,6 +40,10 @@ class LayoutStruct(ctypes.Structure):
         ("line", DOUBLE),
         ("lines", ctypes.c_int32),
         ("unused", ctypes.c_int32),
+        *((name, INT) for name in ("ball_id", "ball_geom", "nose_geom")),
+        *((name, DOUBLE) for name in ("inertia", "dof_inertia", "nose")),
+        ("nose_height", ctypes.c_double),
+        ("inset", ctypes.c_double),
     ]
 
 
@@ -86,7 +90,7 @@ class Batch(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in (
                 *("laws", "refused", "position", "velocity", "spin", "in_play", "contact_limit", "first_time", "time"),
-                *("sample", "pocketed", "rest", "event", "outcome"),
+                *("sample", "pocketed", "rest", "event", "outcome", "correction"),
             )
         ),
     ]

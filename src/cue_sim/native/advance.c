@@ -38,7 +38,8 @@ typedef struct {
   const cue_options* options;
   cue_record* record;
 
-  int balls, tilted, steep;  // steep: more so than the cloth holds
+  int balls, tilted;
+  int steep;                 // somewhere a ball that rests would roll off by itself
   int first_step;            // the record's count of steps as the call began
   double mass, stake;        // of all balls [kg]; the energy of the motion, and what the slope may add to it [J]
   double had, lowest;        // the energy before the step, and the least so far [J]
@@ -100,7 +101,7 @@ static int begin(simulation* s) {
   memset(s->before, 0, sizeof s->before);
   for (int i = 0; i < n; i++) cue_read_ball(layout, s->data, i, s->before + i);
   s->tilted = laws->tilt_x != 0 || laws->tilt_y != 0;
-  s->steep = hypot(laws->tilt_x, laws->tilt_y) > laws->rolling_friction;
+  s->steep = 0;
   s->lowest = s->had = cue_energy(layout, laws, s->before, s->in_play);
   if (!isfinite(s->had)) return CUE_NOT_FINITE;
   s->mass = 0;
@@ -121,11 +122,14 @@ static int begin(simulation* s) {
 // Lays out the paths that the balls would take by themselves; returns whether all are at rest for good.
 static int look_ahead(simulation* s) {
   int still = 1;
+  s->steep = 0;
   for (int i = 0; i < s->balls; i++) {
     // on a bed too steep for its cloth a ball rests only where it leans on something
     const int resting = cue_at_rest(s->before + i);
-    still &= !s->in_play[i] || (resting && (!s->steep || !s->is_free[i] || s->leans[i]));
-    s->moves[i] = s->in_play[i] && (!resting || s->steep);
+    const int steep = s->tilted && cue_is_steep(s->laws, s->before[i].x, s->before[i].y);
+    s->steep |= steep && s->in_play[i];
+    still &= !s->in_play[i] || (resting && (!steep || !s->is_free[i] || s->leans[i]));
+    s->moves[i] = s->in_play[i] && (!resting || steep);
     cue_ball from = s->before[i];
     if (s->spared[i] > 0 && !resting) {
       cue_cloth(&from, s->layout->radius[i], s->laws, s->spared[i]);
@@ -340,8 +344,8 @@ static int step(simulation* s) {
   return options->contact_limit > 0 && s->record->contacts >= options->contact_limit ? CUE_CONTACTS : GOES_ON;
 }
 
-int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
-                const cue_options* options, cue_record* record) {
+int cue_simulate(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
+                 const cue_options* options, cue_record* record) {
   simulation s;
   s.layout = layout;
   s.model = m;
@@ -355,4 +359,14 @@ int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws*
   while (status == GOES_ON) status = step(&s);
   m->opt.timestep = usual_step;
   return status;
+}
+
+int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
+                const cue_options* options, cue_record* record) {
+  cue_laws ready;
+  cue_room room;
+  cue_ready_laws(layout, laws, NULL, &ready);
+  const cue_layout* fitted = cue_fitted_layout(layout, &ready, &room);
+  cue_fit_model(layout, fitted, m);
+  return cue_simulate(fitted, m, d, &ready, in_play, options, record);
 }

@@ -33,8 +33,19 @@ static int start_fault(const cue_layout* layout, const double* x, const double* 
   return status;
 }
 
-static void play(const cue_layout* layout, mjModel* m, mjData* d, cue_batch* batch, int job) {
-  const int n = layout->balls;
+static void play(const cue_layout* made, mjModel* m, mjData* d, cue_batch* batch, int job) {
+  const int n = made->balls;
+  const double* row = batch->laws + (size_t)batch->law_size * job;
+  cue_laws laws;
+  cue_room room;
+  cue_correction correction;
+  if (batch->correction) {
+    correction = *batch->correction;
+    correction.weights = row + cue_laws_size();
+  }
+  cue_ready_laws(made, (const cue_laws*)row, batch->correction ? &correction : NULL, &laws);
+  const cue_layout* layout = batch->refused[job] ? made : cue_fitted_layout(made, &laws, &room);
+  cue_fit_model(made, layout, m);
   double *x = batch->position + 2 * (size_t)n * job, *rest = batch->rest + 2 * (size_t)n * job;
   const double *v = batch->velocity + 2 * (size_t)n * job, *w = batch->spin + 3 * (size_t)n * job;
   int32_t* in_play = batch->in_play + (size_t)n * job;
@@ -55,8 +66,7 @@ static void play(const cue_layout* layout, mjModel* m, mjData* d, cue_batch* bat
     cue_options options = batch->options;
     options.contact_limit = batch->contact_limit[job];
     cue_start(layout, m, d, x, v, w, in_play);
-    const cue_laws* laws = (const cue_laws*)(batch->laws + (size_t)batch->law_size * job);
-    out->status = cue_advance(layout, m, d, laws, in_play, &options, &record);
+    out->status = cue_simulate(layout, m, d, &laws, in_play, &options, &record);
     if (out->status >= 0 && record.events == record.event_capacity) out->status = CUE_TOO_MANY_CONTACTS;
     out->time = d->time;
     for (int i = 0; i < n; i++) {

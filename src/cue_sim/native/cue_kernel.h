@@ -55,7 +55,18 @@ typedef struct {
   const double* stop;          // (balls) distance from a nose line to the touching ball's centre [m]
   const double* line;          // (lines, 6) nose lines: start x, y, end x, y, normal x, y [m]
   int32_t lines, unused;
+  const int32_t* ball_id;      // (balls)
+  const int32_t* ball_geom;    // (balls) geom id
+  const int32_t* nose_geom;    // (segments) geom id
+  const double* inertia;       // (balls, 3) of the model as it was made [kg m^2] ...
+  const double* dof_inertia;   // (balls, 5) ... and its dof_M0
+  const double* nose;          // (segments, 4) place of the capsule's geom as it was made, and its radius [m]
+  double nose_height;          // [m]
+  double inset;                // [m] the noses stand into the table by up to so much more than half_length, half_width
 } cue_layout;
+
+#define CUE_MOST_SEGMENTS 32
+#define CUE_MOST_LINES 6
 
 typedef struct {
   double until;           // [s] absolute simulation time
@@ -90,6 +101,19 @@ void cue_cloth(cue_ball* ball, double radius, const cue_laws* laws, double h);
 int cue_cloth_exact(const cue_laws* laws);
 double cue_cloth_bound(const cue_ball* ball, double radius, const cue_laws* laws);
 
+// fitted.c
+// The room of a layout that is worked out for one job.
+typedef struct {
+  cue_layout layout;
+  double radius[CUE_MAX_BALLS], mass[CUE_MAX_BALLS], stop[CUE_MAX_BALLS];
+  double segment[4 * CUE_MOST_SEGMENTS], reach[CUE_MOST_SEGMENTS * CUE_MAX_BALLS], line[6 * CUE_MOST_LINES];
+} cue_room;
+// Works out what laws hold beyond their row.
+void cue_ready_laws(const cue_layout* layout, const cue_laws* row, const cue_correction* correction, cue_laws* ready);
+// The layout as the laws' sizes, masses and noses have it: the given one where they say nothing.
+const cue_layout* cue_fitted_layout(const cue_layout* layout, const cue_laws* laws, cue_room* room);
+void cue_fit_model(const cue_layout* layout, const cue_layout* fitted, mjModel* m);
+
 // impact.c
 typedef struct {
   int contact, a, b;   // index into mjData.contact, -1 = none; a, b: ball indices, b < 0: segment -1 - b
@@ -108,7 +132,6 @@ void cue_write_targets(const cue_layout* layout, mjData* d, const cue_ball* befo
 
 // exchange.c
 // When each pair last touched [s], to tell a slow hit from the next of many by which a ball settles against another.
-#define CUE_MOST_SEGMENTS 32
 typedef struct {
   int balls;
   double time[CUE_MAX_BALLS * (CUE_MAX_BALLS + CUE_MOST_SEGMENTS)];
@@ -230,6 +253,7 @@ typedef struct {
   double* rest;                  // (jobs, balls, 2) [m] at the end
   double* event;                 // (jobs, event_capacity, 4), see cue_record
   cue_outcome* outcome;          // (jobs)
+  const cue_correction* correction;  // of all jobs; its weights are each job's own, behind its laws; NULL = none
 } cue_batch;
 CUE_API int cue_work(const cue_layout* layout, mjModel* m, mjData* d, cue_batch* batch);
 
@@ -241,6 +265,9 @@ CUE_API void cue_start(const cue_layout* layout, const mjModel* m, mjData* d, co
                        const double* velocity, const double* spin, const int32_t* in_play);
 CUE_API int cue_advance(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
                         const cue_options* options, cue_record* record);
+// The same with laws, layout and model made ready.
+int cue_simulate(const cue_layout* layout, mjModel* m, mjData* d, const cue_laws* laws, int32_t* in_play,
+                 const cue_options* options, cue_record* record);
 
 // evaluate.c and registry.c: laws without MuJoCo
 CUE_API const cue_law* cue_law_at(int slot, int index);

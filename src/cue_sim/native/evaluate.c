@@ -90,13 +90,19 @@ void cue_evaluate_ball(const cue_laws* laws, int count, const double* mass, cons
   }
 }
 
-// `count` balls on the cloth for a time each [s]: position (count, 2), velocity (count, 2), spin (count, 3).
-void cue_evaluate_cloth(const cue_laws* laws, int count, double radius, const double* time, double* position,
+// `count` balls on the cloth for a time each [s]: position (count, 2), velocity (count, 2), spin (count, 3). A field
+// belongs to a table, of which nothing is known here: it is left out.
+void cue_evaluate_cloth(const cue_laws* row, int count, double radius, const double* time, double* position,
                         double* velocity, double* spin) {
+  const cue_layout nowhere = {.half_length = 1, .half_width = 1};
+  cue_laws laws;
+  cue_ready_laws(&nowhere, row, NULL, &laws);
+  laws.uneven = 0;
+  laws.roughest = 1;
   for (int i = 0; i < count; i++) {
     double *x = position + 2 * i, *v = velocity + 2 * i, *w = spin + 3 * i;
     cue_ball ball = {x[0], x[1], v[0], v[1], w[0], w[1], w[2]};
-    cue_cloth(&ball, radius, laws, time[i]);
+    cue_cloth(&ball, radius, &laws, time[i]);
     x[0] = ball.x;
     x[1] = ball.y;
     v[0] = ball.vx;

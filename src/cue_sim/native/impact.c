@@ -105,6 +105,7 @@ void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mj
     localise(balls + second, x, y, in.velocity[1], in.spin[1]);
     cue_ball_impulse out = {0};
     cue_chosen_law(laws, CUE_SLOT_BALL)->ball(laws, laws->own[CUE_SLOT_BALL], &in, &out);
+    if (laws->correction && elastic) laws->correction->ball(laws->correction, &in, &out);
     push_n = out.contact[0];
     push_q = out.contact[1];
     push_u = -out.contact[2];
@@ -128,6 +129,7 @@ void cue_single_impulse(const cue_layout* layout, const cue_laws* laws, const mj
     localise(balls + a, x, y, in.velocity, in.spin);
     cue_cushion_impulse out = {{0}, {0}};
     cue_chosen_law(laws, CUE_SLOT_CUSHION)->cushion(laws, laws->own[CUE_SLOT_CUSHION], &in, &out);
+    if (laws->correction && elastic) laws->correction->cushion(laws->correction, &in, &out);
     push_n = -out.nose[0];
     push_q = -out.nose[1];
     push_u = sign * out.nose[2];

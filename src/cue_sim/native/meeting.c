@@ -111,7 +111,7 @@ cue_meeting cue_next_meeting(const cue_layout* layout, cue_path* paths, const ui
       const nearness near = to_ball(p, q, reach);
       if (consider(&s, near, bounds[i] + bounds[j])) refine(&s, i, j, NULL, NULL, reach, near);
     }
-    const double away = layout->radius[i] + travel[i];  // so far from the nose lines no cushion is met
+    const double away = layout->radius[i] + travel[i] + layout->inset;  // so far from the nose lines no cushion is met
     const int inside = fabs(p->x) < layout->half_length - away && fabs(p->y) < layout->half_width - away;
     for (int k = 0; k < layout->segments && !inside; k++) {
       const double *line = layout->segment + 4 * k, reach = layout->reach[k * n + i], near_by = reach + travel[i];

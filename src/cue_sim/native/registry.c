@@ -1,5 +1,6 @@
 // The registry of laws, and what several of them share.
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "cue_kernel.h"
@@ -31,7 +32,7 @@ const cue_law* cue_law_at(int slot, int index) {
 }
 
 // Count of doubles that the Python side must hand over.
-int cue_laws_size(void) { return sizeof(cue_laws) / sizeof(double); }
+int cue_laws_size(void) { return offsetof(cue_laws, uneven) / sizeof(double); }
 
 // Coulomb friction between balls, optionally falling with slip (Alciatore TP A.14).
 double cue_ball_friction(const cue_laws* laws, double slip) {

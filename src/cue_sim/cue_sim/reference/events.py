@@ -58,22 +58,24 @@ class Surroundings:
         lift: sine of the angle at which a nose meets the ball, above the horizontal.
     """
 
-    def __init__(self, table: TableModel, radius: float) -> None:
-        """Work out the geometry for a ball's radius [m]."""
+    def __init__(self, table: TableModel, radius: float, offsets: Sequence[float] = (0.0,) * 6) -> None:
+        """Work out the geometry for a ball's radius [m]; ``offsets`` [m] are how far each cushion stands inwards."""
         round_off = NOSE_RADIUS * table.ball_radius
         axis_height = table.nose_height + round_off * math.sin(contact_tilt(table))
         self.lift = (axis_height - radius) / (radius + round_off)
         self.reach = (radius + round_off) * math.sqrt(1 - self.lift**2)
         index = cushion_index(table)
         lines, ends = [], {}
+        inwards = [offset * complex(*c.normal) for c, offset in zip(table.cushions, offsets, strict=False)]
         for cushion, first, last in nose_segments(table).values():
-            nose = Nose(index[cushion], complex(*first), complex(*last))
+            shift = inwards[index[cushion]]
+            nose = Nose(index[cushion], complex(*first) + shift, complex(*last) + shift)
             lines.append(nose)
             for point in (nose.start, nose.end):
                 ends[point] = Nose(nose.cushion, point, point)
         self.noses = (*lines, *ends.values())
         self.drops = tuple(Drop.of(pocket, radius) for pocket in table.pockets)
-        behind = round_off * math.cos(contact_tilt(table)) - self.reach
+        behind = round_off * math.cos(contact_tilt(table)) - self.reach - max(0.0, *offsets)
         self._free = complex(table.length / 2 + behind, table.width / 2 + behind)  # no nose reaches in here
 
     def first_nose(self, curve: Curve, end: float) -> tuple[float, Nose | None]:

@@ -94,7 +94,7 @@ class Run:
         masses: Mapping[int, float],
     ) -> None:
         self.laws = laws
-        self.cloth = Cloth(laws)
+        self.cloth = Cloth(laws, (table.length, table.width))
         self.nose_law = nose_law(laws.cushion_law)
         self.pair_law = pair_law(laws.ball_law)
         self.ids = ids
@@ -103,10 +103,11 @@ class Run:
         surroundings: dict[float, Surroundings] = {}
         self.balls: list[Ball] = []
         for ball in ids:
-            radius = radii.get(ball, table.ball_radius)
+            radius = radii.get(ball, table.ball_radius) * laws.diameter_ratio[ball]
+            mass = masses.get(ball, table.ball_mass) * laws.mass_ratio[ball]
             if radius not in surroundings:
-                surroundings[radius] = Surroundings(table, radius)
-            self.balls.append(Ball(radius, masses.get(ball, table.ball_mass), surroundings[radius]))
+                surroundings[radius] = Surroundings(table, radius, laws.nose_offset)
+            self.balls.append(Ball(radius, mass, surroundings[radius]))
         self.alone = [_NEVER] * len(ids)
         self.pairs = {(i, j): _NEVER for j in range(len(ids)) for i in range(j)}
         self._last_met: dict[tuple[int, int], float] = {}

@@ -17,17 +17,22 @@ the bed, until it is gone,
 
 (Alciatore, billiards.colostate.edu, TP 4.1 and B.8). On a level bed y keeps its direction: |y| falls evenly, the phase
 is one piece and its quadratic exact. On a tilted bed y turns, and a rolling friction that grows with speed changes its
-pull: there is no such form then, and the phase is cut into short pieces, each a quadratic through the exact ends.
+pull, as does uneven cloth: there is no such form then, and the phase is cut into short pieces, each a quadratic through
+the exact ends.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+from scipy.interpolate import NdBSpline
+
 from cue_core.errors import CueError, UnknownNameError
+from cue_core.terms import FIELD
 from cue_sim.laws import Laws
 
 Curve = tuple[complex, complex, complex]
@@ -35,6 +40,8 @@ Curve = tuple[complex, complex, complex]
 
 PIECE_ERROR = 1e-9
 """How far [m] a piece of a curved phase may be from the true path between its ends."""
+LONGEST_PIECE = 0.02
+"""Way [m] of a ball on uneven cloth in one piece: much less than the distance of the field's nodes."""
 _LAST_PIECE = 1e-3  # s: a curved phase that ends sooner has no time left to turn (it ends within 0.1 um)
 _STILL = 1e-12  # m/s: slower is rounding
 
@@ -117,11 +124,33 @@ class Piece:
         return s.place + (s.velocity + self.bend * t) * t, s.velocity + 2 * self.bend * t, self.bend
 
 
+class Field:
+    """A smooth factor on rolling friction over the bed, as :mod:`cue_core.terms.cloth_field` defines it.
+
+    Attributes:
+        least: the factor is nowhere smaller.
+    """
+
+    def __init__(self, coefficients: Sequence[float], size: tuple[float, float]) -> None:
+        """Take the (15,) logarithms at the nodes, x slowest, and length and width of the bed [m]."""
+        inner = np.reshape(coefficients, FIELD)
+        knots = [np.arange(-5.0, nodes + 5.0) for nodes in FIELD]  # in distances of the nodes, from the first one
+        self._scale = [(nodes - 1) / length for nodes, length in zip(FIELD, size, strict=True)]
+        self._surface = NdBSpline(tuple(knots), np.pad(inner, 3, mode="edge"), 3)
+        self.least = math.exp(float(inner.min()))
+
+    def factor(self, place: complex) -> float:
+        """Return the factor at a place [m]."""
+        at = (place.real * self._scale[0], place.imag * self._scale[1])
+        nodes = [min(max(u + 0.5 * (n - 1), 0.0), n - 1.0) for u, n in zip(at, FIELD, strict=True)]
+        return math.exp(float(self._surface(nodes)))
+
+
 class Cloth:
     """The cloth's laws, as makers of pieces."""
 
-    def __init__(self, laws: Laws) -> None:
-        """Keep the coefficients.
+    def __init__(self, laws: Laws, size: tuple[float, float] = (1.0, 1.0)) -> None:
+        """Keep the coefficients; ``size`` of the bed [m], over which a field of rolling friction is spread.
 
         Raises:
             SteepBedError: a ball would not rest.
@@ -134,9 +163,10 @@ class Cloth:
         self.sliding = laws.sliding_friction
         self.rolling = laws.rolling_friction
         self.rolling_slope = laws.rolling_slope
-        self.nap = laws.nap_x2
+        self.nap = complex(laws.nap_x2, laws.nap_y2)
+        self.field = Field(laws.cloth_field, size) if any(laws.cloth_field) else None
         self.fade = laws.spinning_deceleration
-        least = self.rolling * (1 - abs(self.nap))
+        least = self.rolling * (1 - abs(self.nap)) * (1.0 if self.field is None else self.field.least)
         if abs(self.tilt) >= least:
             raise SteepBedError(abs(self.tilt), least)
 
@@ -155,7 +185,7 @@ class Cloth:
 
     def _sliding(self, state: State, slip: complex, radius: float, start: float) -> Piece:
         slope = self.gravity * self.tilt
-        duration, slip_end, swept = self._pull(slip, Phase.SLIDING)
+        duration, slip_end, swept = self._pull(slip, Phase.SLIDING, state.place)
         v0, t = state.velocity, duration
         velocity = v0 + 2 / 7 * (slip_end - slip) + 5 / 7 * slope * t
         place = state.place + v0 * t + 2 / 7 * (swept - slip * t) + 5 / 14 * slope * t * t
@@ -166,7 +196,7 @@ class Cloth:
         return Piece(Phase.SLIDING, start, t, state, bend, twist, self.fade, end)
 
     def _rolling(self, state: State, radius: float, start: float) -> Piece:
-        duration, velocity, swept = self._pull(state.velocity, Phase.ROLLING)
+        duration, velocity, swept = self._pull(state.velocity, Phase.ROLLING, state.place)
         place = state.place + swept
         bend = (swept - state.velocity * duration) / duration**2
         rolling = 1j / radius  # spin of a ball that rolls, for each m/s
@@ -174,34 +204,40 @@ class Cloth:
         end = State(place, velocity, rolling * velocity, _faded(state.upright, self.fade * duration))
         return Piece(Phase.ROLLING, start, duration, begin, bend, rolling * 2 * bend, self.fade, end)
 
-    def _drag(self, y: complex, phase: Phase) -> float:
+    def _drag(self, y: complex, phase: Phase, place: complex) -> float:
         if phase == Phase.SLIDING:
             return 3.5 * self.sliding * self.gravity
         friction = self.rolling * (1 + self.rolling_slope * abs(y))
         if self.nap != 0:
-            friction *= 1 + self.nap * (y * y).real / abs(y) ** 2
+            friction *= 1 + (self.nap.conjugate() * y * y).real / abs(y) ** 2
+        if self.field is not None:
+            friction *= self.field.factor(place)
         return 5 / 7 * friction * self.gravity
 
-    def _pull(self, y: complex, phase: Phase) -> tuple[float, complex, complex]:
-        """Follow dy/dt to its end, or for a piece: how long [s], y at the end, and the integral of y."""
+    def _pull(self, y: complex, phase: Phase, place: complex) -> tuple[float, complex, complex]:
+        """Follow dy/dt to its end, or for a piece: how long [s], y at the end, and the integral of y.
+
+        Only rolling, where that integral is the way, depends on the place at which it begins.
+        """
         push = self.gravity * self.tilt * (1 if phase == Phase.SLIDING else 5 / 7)
         size = abs(y)
         along = y / size
-        left = size / (self._drag(y, phase) - (push * along.conjugate()).real)
+        left = size / (self._drag(y, phase, place) - (push * along.conjugate()).real)
         turns = abs((push * along.conjugate()).imag) > 1e-15 * self.gravity
-        changes = phase == Phase.ROLLING and self.rolling_slope != 0
+        uneven = phase == Phase.ROLLING and self.field is not None
+        changes = phase == Phase.ROLLING and (self.rolling_slope != 0 or uneven)
         if not (turns or changes) or left < _LAST_PIECE:
             return left, 0j, 0.5 * y * left
 
-        def rate(y: complex) -> complex:
-            return push - self._drag(y, phase) * y / abs(y)
+        def rate(y: complex, way: complex) -> complex:
+            return push - self._drag(y, phase, place + way) * y / abs(y)
 
         share = 2 / 7 if phase == Phase.SLIDING else 1.0
-        h = 0.25 * left
+        h = min(0.25 * left, LONGEST_PIECE / size) if uneven else 0.25 * left
         while True:
             end, swept = _runge_kutta(rate, y, h)
             # a quadratic through both ends of a path with a steady jerk j is off by up to 2/81 j h^3
-            if 2 / 81 * share * abs(rate(end) - rate(y)) * h * h <= PIECE_ERROR:
+            if 2 / 81 * share * abs(rate(end, swept) - rate(y, 0j)) * h * h <= PIECE_ERROR:
                 return h, end, swept
             h *= 0.5
 
@@ -210,10 +246,12 @@ def _faded(upright: float, loss: float) -> float:
     return math.copysign(max(abs(upright) - loss, 0.0), upright)
 
 
-def _runge_kutta(rate: Callable[[complex], complex], y: complex, h: float) -> tuple[complex, complex]:
-    """One step of order four of dy/dt = rate(y): y after h, and the integral of y."""
-    k1 = rate(y)
-    k2 = rate(y + 0.5 * h * k1)
-    k3 = rate(y + 0.5 * h * k2)
-    k4 = rate(y + h * k3)
+def _runge_kutta(rate: Callable[[complex, complex], complex], y: complex, h: float) -> tuple[complex, complex]:
+    """One step of order four of dy/dt = rate(y, integral of y): y after h, and the integral."""
+    k1 = rate(y, 0j)
+    y2 = y + 0.5 * h * k1
+    k2 = rate(y2, 0.5 * h * y)
+    y3 = y + 0.5 * h * k2
+    k3 = rate(y3, 0.5 * h * y2)
+    k4 = rate(y + h * k3, h * y3)
     return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), h * y + h * h / 6 * (k1 + k2 + k3)

@@ -4,9 +4,18 @@
 
 #include "law.h"
 
-static double rolling_coefficient(const cue_laws* laws, double vx, double vy, double speed) {
+static double rolling_coefficient(const cue_laws* laws, const cue_ball* ball, double vx, double vy, double speed) {
   double k = laws->rolling_friction * (1 + laws->rolling_slope * speed);
-  if (laws->nap_x2 != 0 && speed > 0) k *= 1 + laws->nap_x2 * (vx * vx - vy * vy) / (speed * speed);
+  if ((laws->nap_x2 != 0 || laws->nap_y2 != 0) && speed > 0) {
+    k *= 1 + (laws->nap_x2 * (vx * vx - vy * vy) + laws->nap_y2 * (2 * vx * vy)) / (speed * speed);
+  }
+  if (laws->uneven != 0) k *= cue_cloth_factor(laws, ball->x, ball->y);
+  if (laws->correction) {
+    cue_ball rolls = *ball;
+    rolls.vx = vx;
+    rolls.vy = vy;
+    k += laws->correction->rolling(laws->correction, &rolls);
+  }
   return k > 0 ? k : 0;
 }
 
@@ -18,7 +27,7 @@ static void roll(const cue_laws* laws, const double* own, double radius, double 
   double vx = ball->vx, vy = ball->vy;
   if (vx == 0 && vy == 0 && ball->wx == 0 && ball->wy == 0) {
     // still: rolling resistance holds it unless the bed is steeper
-    if (hypot(laws->tilt_x, laws->tilt_y) > rolling_coefficient(laws, 0, 0, 0)) {
+    if (cue_is_steep(laws, ball->x, ball->y)) {
       vx = 5. / 7 * g * laws->tilt_x * 1e-9;  // a nudge down the slope picks the branch below
       vy = 5. / 7 * g * laws->tilt_y * 1e-9;
       ball->wx = -vy / R;
@@ -50,7 +59,7 @@ static void roll(const cue_laws* laws, const double* own, double radius, double 
   if (rest > 0) {
     const double speed = hypot(vx, vy), sx = 5. / 7 * tilt_x, sy = 5. / 7 * tilt_y;
     if (speed > 1e-12) {
-      const double a = 5. / 7 * g * rolling_coefficient(laws, vx, vy, speed);
+      const double a = 5. / 7 * g * rolling_coefficient(laws, ball, vx, vy, speed);
       const double ax = -a * vx / speed + sx, ay = -a * vy / speed + sy;
       const double decay = -(ax * vx + ay * vy) / speed;
       double t = rest;
@@ -81,10 +90,13 @@ static double bound(const cue_laws* laws, const double* own, double radius, cons
   const double speed2 = ball->vx * ball->vx + ball->vy * ball->vy;
   if (speed2 == 0 && ball->wx == 0 && ball->wy == 0) return slope;
   double rolling = laws->gravity * laws->rolling_friction;
-  if (laws->rolling_slope != 0 || laws->nap_x2 != 0) {
+  if (laws->rolling_slope != 0 || laws->nap_x2 != 0 || laws->nap_y2 != 0) {
     const double spin = sqrt(ball->wx * ball->wx + ball->wy * ball->wy), speed = sqrt(speed2) + radius * spin;
-    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap_x2));  // sliding may yet speed it up
+    // sliding may yet speed it up
+    rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap_x2) + fabs(laws->nap_y2));
   }
+  rolling *= laws->roughest;
+  if (laws->correction) rolling += laws->gravity * laws->correction->rolling_most;
   const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
   if (ux * ux + uy * uy < 1e-22) return rolling + slope;
   return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;
@@ -93,7 +105,8 @@ static double bound(const cue_laws* laws, const double* own, double radius, cons
 // Otherwise the acceleration turns or changes within a phase.
 static int exact(const cue_laws* laws, const double* own) {
   (void)own;
-  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap_x2 == 0 && laws->rolling_slope == 0;
+  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap_x2 == 0 && laws->nap_y2 == 0 &&
+         laws->rolling_slope == 0 && laws->uneven == 0 && !laws->correction;
 }
 
 CUE_CLOTH_LAW(coulomb, roll, .bound = bound, .exact = exact,

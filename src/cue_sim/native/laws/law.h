@@ -9,6 +9,7 @@
 #ifndef CUE_LAW_H_
 #define CUE_LAW_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 // The slots that a law may fill, and how many parameters of its own it may have.
@@ -43,6 +44,11 @@ typedef struct {
   double nose_offset[6];        // [m] by which each cushion's nose and jaws stand further into the table
   double mass_ratio[CUE_BALL_IDS], diameter_ratio[CUE_BALL_IDS];  // of each ball by id, to what the layout has
   double cloth_field[CUE_FIELD_X * CUE_FIELD_Y];  // ln of a factor on rolling friction at the nodes, x slowest
+  // Rows end here. The rest is worked out from them (cue_ready_laws).
+  double uneven;                      // 0: the cloth is alike everywhere
+  double roughest;                    // the factor on rolling friction is nowhere greater
+  double nodes_per_x, nodes_per_y;    // [1/m]
+  const struct cue_correction* correction;  // of what the laws say; NULL = none
 } cue_laws;
 
 // State of one ball in the table frame.
@@ -87,6 +93,17 @@ typedef struct {
   double slate[2][2];  // friction of the slate on each ball along x, y
 } cue_ball_impulse;
 
+// What was learned of a table beyond its laws (one file fills it in; there is none yet). It is asked where a ball rolls,
+// and after the laws of impacts; blows that run through several balls keep to their law.
+typedef struct cue_correction {
+  double (*rolling)(const struct cue_correction*, const cue_ball*);  // added to the coefficient of rolling friction
+  double rolling_most;    // ... which never adds more than this
+  void (*cushion)(const struct cue_correction*, const cue_cushion_impact*, cue_cushion_impulse*);
+  void (*ball)(const struct cue_correction*, const cue_ball_impact*, cue_ball_impulse*);
+  const double* weights;  // of this job: what follows the laws in its row
+  const void* features;   // shared by all jobs
+} cue_correction;
+
 typedef struct {
   const char *name, *unit;
   double nominal, minimum, maximum;
@@ -121,5 +138,9 @@ void cue_enter_law(const cue_law* law);
 const cue_law* cue_chosen_law(const cue_laws* laws, int slot);
 double cue_ball_friction(const cue_laws* laws, double slip);
 double cue_cushion_restitution(const cue_laws* laws, int cushion, double incidence);
+
+// field.c: the factor on rolling friction at a place, and whether a bed is steeper there than a ball at rest is held.
+double cue_cloth_factor(const cue_laws* laws, double x, double y);
+int cue_is_steep(const cue_laws* laws, double x, double y);
 
 #endif  // CUE_LAW_H_
