@@ -1,6 +1,7 @@
 """Check that what README.md and docs/*.md name is there: links, paths, make targets, commands and their flags.
 
-``--run`` executes README.md's shell blocks marked ``sh run`` instead, each in a shell of its own, as a reader would.
+``--run`` executes the shell blocks marked ``sh run`` instead, README.md's first, each in a shell of its own, as a reader
+would.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def problems(text: Text) -> Iterator[str]:
 def check() -> int:
     """Print what is wrong with the documents; return 1 if anything is."""
     found = 0
-    for path in (README, *sorted((ROOT / "docs").glob("*.md"))):
+    for path in documents():
         if not path.is_file():
             print(f"{path.relative_to(ROOT)}: missing", file=sys.stderr)
             found += 1
@@ -155,17 +156,23 @@ def check() -> int:
     return 1 if found else 0
 
 
+def documents() -> list[Path]:
+    """Return the documents in the order in which a reader meets them."""
+    return [README, *sorted((ROOT / "docs").glob("*.md"))]
+
+
 def run() -> int:
-    """Run README.md's runnable blocks; return the exit code of the first that fails."""
-    bodies = [body for info, body in Text.read(README).blocks if info == RUNNABLE]
-    if not bodies:
+    """Run the documents' runnable blocks; return the exit code of the first that fails."""
+    blocks = [(path, body) for path in documents() for info, body in Text.read(path).blocks if info == RUNNABLE]
+    if not any(path == README for path, _ in blocks):
         print(f"README.md has no block marked '{RUNNABLE}'", file=sys.stderr)
         return 1
-    for body in bodies:
-        print(f"$ {body.rstrip()}", flush=True)
+    for path, body in blocks:
+        name = path.relative_to(ROOT)
+        print(f"--- {name}\n$ {body.rstrip()}", flush=True)
         code = subprocess.run(["bash", "-euo", "pipefail", "-c", body], cwd=ROOT, check=False).returncode
         if code:
-            print(f"README.md: this block ended with exit code {code}:\n{body}", file=sys.stderr)
+            print(f"{name}: this block ended with exit code {code}:\n{body}", file=sys.stderr)
             return code
     return 0
 
@@ -173,7 +180,7 @@ def run() -> int:
 def main() -> int:
     """Check, or run, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--run", action="store_true", help="execute README.md's blocks marked 'sh run'")
+    parser.add_argument("--run", action="store_true", help="execute the blocks marked 'sh run'")
     return run() if parser.parse_args().run else check()
 
 

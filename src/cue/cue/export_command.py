@@ -57,8 +57,8 @@ def export_command(options: argparse.Namespace) -> int:
 def _told(fit: PortableFit | None) -> str:
     if fit is None:
         return "not fitted to the twin: how far it is off is not known"
-    rows = ", ".join(f"{name} contacts {1000 * row.median:.0f} mm" for name, row in fit.difference.items())
-    return f"fitted; its rest positions differ from the twin's, in the median, by: {rows}"
+    rows = ", ".join(f"{1000 * row.median:.0f} mm ({name})" for name, row in fit.difference.items())
+    return f"fitted; its rest positions differ from the twin's, in the median and by the shot's contacts, by {rows}"
 
 
 def _twin(options: argparse.Namespace, source: Path) -> tuple[Twin, tuple[BallState, ...]]:

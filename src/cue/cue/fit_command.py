@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import math
-import re
 import signal
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import LogContents
 from cue_identify.fit import FitOutcome
-from cue_identify.offline import check_evaluations, choose_held_out, fit, told_exclusions
+from cue_identify.offline import check_evaluations, choose_held_out, fit, told_exclusions, told_verdicts
 from cue_identify.replay import Progress
 from cue_identify.store import EstimateStore
 
@@ -131,32 +130,9 @@ def _farewell(keeper: _Keeper, out: Path) -> str:
     return f"stopped{where}; {kept}"
 
 
-def verdicts_of(outcome: FitOutcome, estimate: ParameterEstimate) -> dict[str, str]:
-    """Return what can be said of each fitted parameter, by name."""
-    names = [name for name, frozen in zip(PARAMETERS, estimate.frozen, strict=True) if not frozen]
-    said = tuple(getattr(outcome, "verdicts", ()))
-    if len(said) == len(names):
-        return {name: _shorter(sentence, name) for name, sentence in zip(names, map(str, said), strict=True)}
-    return {name: plain_verdict(estimate, name) for name in names}
-
-
-def _shorter(sentence: str, name: str) -> str:
-    """Return a verdict without name, value and error bar, which stand beside it."""
-    return re.sub(r": \S+ \+- [^\s,;]+( [a-z][^\s,;]*)?(?=$|[,;])", "", sentence.removeprefix(f"{name} "))
-
-
-def plain_verdict(estimate: ParameterEstimate, name: str) -> str:
-    """Return what the estimate itself says of a parameter."""
-    place = list(PARAMETERS).index(name)
-    if estimate.frozen[place]:
-        return "not fitted"
-    words = ["identified" if estimate.identifiable[place] else "not identifiable from these shots"]
-    return ", ".join([*words, "at its bound"] if estimate.at_bound[place] else words)
-
-
 def show(outcome: FitOutcome, estimate: ParameterEstimate, out: Path, console: Console) -> None:
     """Print the result."""
-    verdicts = verdicts_of(outcome, estimate)
+    verdicts = told_verdicts(estimate, outcome.verdicts)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("parameter", "value", "± 1 sd", "unit", "nominal", "verdict"):
         table.add_column(name, justify="right" if name in ("value", "± 1 sd", "nominal") else "left")

@@ -108,13 +108,7 @@ def _parameter_rows(run: RunData) -> list[dict[str, str]]:
     for i, parameter in enumerate(PARAMETERS.values()):
         if parameter.name not in estimate.listed:
             continue
-        notes = []
-        if estimate.frozen[i]:
-            notes.append("kept at its nominal value")
-        elif not estimate.identifiable[i]:
-            notes.append("not identifiable from these shots")
-        if estimate.at_bound[i]:
-            notes.append("at its bound")
+        kept = "kept at its nominal value" if estimate.values[i] == parameter.nominal else "kept, not fitted"
         rows.append(
             {
                 "name": parameter.name.replace("_", " "),
@@ -124,7 +118,7 @@ def _parameter_rows(run: RunData) -> list[dict[str, str]]:
                 "value": f"{estimate.values[i]:.4g}",
                 "stddev": "" if estimate.frozen[i] else f"± {estimate.stddevs[i]:.2g}",
                 "range": f"{parameter.minimum:g} … {parameter.maximum:g}",
-                "note": ", ".join(notes),
+                "note": run.verdicts.get(parameter.name, kept),
             }
         )
     return rows

@@ -16,6 +16,7 @@ from cue_core.parameters import ParameterEstimate
 from cue_core.shot_log import ShotLog, read_lines
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
+from cue_identify.offline import told_verdicts
 from cue_identify.scoring import mean_score, sample_times, score_shot
 from cue_sim.portable import read_statement
 from cue_sim.predict import start_from
@@ -76,6 +77,7 @@ class RunData:
         decisions: lines of ``agent.jsonl``.
         shots: every record.
         truth: lines of ``score.jsonl``, empty on a real table.
+        verdicts: what was said of each parameter of the final estimate, by name.
         portable: what ``twin.xml`` says of itself; empty = nothing.
     """
 
@@ -88,6 +90,7 @@ class RunData:
     decisions: tuple[Mapping[str, Any], ...]
     shots: tuple[ShotRecord, ...]
     truth: tuple[Mapping[str, Any], ...]
+    verdicts: Mapping[str, str] = field(default_factory=dict)
     portable: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -169,6 +172,7 @@ def read_run(folder: Path | str) -> RunData:
         decisions=tuple(read_lines(folder / "agent.jsonl")),
         shots=shots,
         truth=tuple(read_lines(folder / "score.jsonl")),
+        verdicts=told_verdicts(estimates[-1], lines[-1].get("verdicts", ()) if fitted else ()),
         portable=_portable_statement(folder / "twin.xml"),
     )
 

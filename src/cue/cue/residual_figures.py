@@ -86,7 +86,7 @@ def by_speed(samples: Samples) -> Figure:
         axes.set_xlabel("observed speed [m/s]")
         axes.set_title(name, fontsize=9, loc="left")
         _plain(axes)
-        _signed(axes)
+    _signed(panels[0])  # both share it
     panels[0].set_ylabel("error [mm]: median and middle half")
     panels[0].legend(frameon=False)
     figure.tight_layout()

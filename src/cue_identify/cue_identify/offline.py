@@ -115,6 +115,29 @@ def told_exclusions(excluded: Mapping[str, str]) -> list[str]:
     return lines
 
 
+def told_verdicts(estimate: ParameterEstimate, sentences: Sequence[str] = ()) -> dict[str, str]:
+    """Return what can be said of each fitted parameter, by name.
+
+    Args:
+        estimate: of the parameters.
+        sentences: ``FitOutcome.verdicts`` of this estimate; without them its flags speak.
+    """
+    fitted = [i for i, frozen in enumerate(estimate.frozen) if not frozen]
+    names = list(PARAMETERS)
+    if len(sentences) == len(fitted):
+        return {names[i]: _shorter(sentence, names[i]) for i, sentence in zip(fitted, sentences, strict=True)}
+    return {names[i]: _plain_verdict(bool(estimate.identifiable[i]), bool(estimate.at_bound[i])) for i in fitted}
+
+
+def _shorter(sentence: str, name: str) -> str:
+    """Return a verdict without name, value and error bar, which stand beside it."""
+    return re.sub(r": \S+ \+- [^\s,;]+( [a-z][^\s,;]*)?(?=$|[,;])", "", sentence.removeprefix(f"{name} "))
+
+
+def _plain_verdict(identifiable: bool, at_bound: bool) -> str:
+    return ("identified" if identifiable else "not identifiable from these shots") + (", at its bound" * at_bound)
+
+
 def refuse_unusable(records: Sequence[ShotRecord], where: object) -> None:
     """Refuse a log of which no shot can be fitted, with the reasons.
 
@@ -186,7 +209,7 @@ def fit_request(
     if AUTO in terms:
         if len(set(terms)) > 1 or fields.parameters:
             raise CueError(f"term '{AUTO}' chooses by itself: give it alone")
-        return replace(fields, terms=(AUTO,))  # type: ignore[call-arg]
+        return replace(fields, terms=(AUTO,))
     names = names_of_terms(terms, ball_ids_of(records), table)
     return replace(fields, parameters=tuple(dict.fromkeys((*fields.parameters, *names))))
 
