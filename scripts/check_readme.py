@@ -1,7 +1,7 @@
 """Check that what README.md and docs/*.md name is there: links, paths, make targets, commands and their flags.
 
-``--run`` executes the shell blocks marked ``sh run`` instead, README.md's first, each in a shell of its own, as a reader
-would.
+``--run`` executes the shell blocks marked ``sh run`` instead, README.md's first, each in a shell of its own, as a
+reader would.
 """
 
 from __future__ import annotations
