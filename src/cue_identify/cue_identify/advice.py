@@ -7,7 +7,7 @@ of each says by how much it would narrow a parameter before anybody plays it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import numpy as np
 from cue_core.balls import BallState
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shots import Shot
+from cue_core.terms import TERMS
 from cue_identify.observations import CUE_BALL
 from cue_identify.posterior import Posterior, widest_stddev
 from cue_identify.space import Space
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _SOFT, _HARD = 0.35, 1.2  # [m/s] of the tip
 _WAYS = ((0.0, "an end cushion"), (90.0, "a side cushion"), (180.0, "an end cushion"), (270.0, "a side cushion"))
 _HITS = ((0.0, _SOFT, "soft full"), (0.0, _HARD, "hard full"), (0.5, _HARD, "half-ball"), (0.85, _HARD, "thin"))
+_NEAREST = 2  # object balls that are tried: the others would say the same at a worse angle
 _WORTH = 0.75  # [-] a shot that leaves more of a standard deviation is not worth naming
 
 
@@ -45,7 +47,11 @@ class Advice:
 
 
 def advise(
-    twin: Twin, balls: Sequence[BallState], estimate: ParameterEstimate, threads: int | None = 1
+    twin: Twin,
+    balls: Sequence[BallState],
+    estimate: ParameterEstimate,
+    threads: int | None = 1,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, Advice]:
     """Return for each fitted parameter that is not identifiable the shot that would narrow it most, if any does.
 
@@ -54,6 +60,7 @@ def advise(
         balls: where they lie now.
         estimate: whose values, covariance and verdicts count.
         threads: None = one per core; the result does not depend on it.
+        check: called between the shots; raises when nobody wants to know any more.
     """
     from cue_sim.outlook import after, outlooks, spread_of
 
@@ -64,10 +71,13 @@ def advise(
     known = replace(estimate, revision=max(estimate.revision, 1))  # its covariance counts, not that before any fit
     chosen, covariance = spread_of(known)
     names = [list(PARAMETERS)[i] for i in chosen]
-    kinds = _kinds(lying, twin.table.ball_radius)
+    own = {ball for term in TERMS if term.belongs == "ball" for ball, name in enumerate(term.names) if name in wanted}
+    kinds = _kinds(lying, twin.table.ball_radius, own)
     now = np.sqrt(np.diag(covariance))
     best: dict[str, Advice] = {}
-    for kind, seen in zip(kinds, outlooks(twin, lying, [k[0] for k in kinds], known, threads=threads), strict=True):
+    for kind in kinds:
+        check()
+        (seen,) = outlooks(twin, lying, [kind[0]], known, threads=threads)
         if seen is None:
             continue
         left = np.sqrt(np.maximum(np.diag(after(seen.information, covariance)), 0.0)) / np.maximum(now, 1e-300)
@@ -78,8 +88,8 @@ def advise(
     return best
 
 
-def _kinds(balls: Sequence[BallState], radius: float) -> list[tuple[Shot, str]]:
-    """Return simple shots with what to call them: rolls, shots at cushions, and hits on each ball."""
+def _kinds(balls: Sequence[BallState], radius: float, own: Collection[int]) -> list[tuple[Shot, str]]:
+    """Return simple shots with what to call them: at cushions, and hits on the nearest balls and those of ``own``."""
     cue = next(ball.position for ball in balls if ball.ball_id == CUE_BALL)
     found: list[tuple[Shot, str]] = []
 
@@ -92,11 +102,12 @@ def _kinds(balls: Sequence[BallState], radius: float) -> list[tuple[Shot, str]]:
         add(_SOFT, math.radians(degrees), f"a slow shot towards {cushion}")
         add(_HARD, math.radians(degrees), f"a hard shot straight at {cushion}")
         add(_HARD, math.radians(degrees + 40.0), f"a hard shot at {cushion}, slanting")
-    for ball in balls:
-        way = ball.position - cue
-        reach = float(np.linalg.norm(way))
-        if ball.ball_id == CUE_BALL or reach < 2 * radius:
+    ways = [(float(np.linalg.norm(ball.position - cue)), ball) for ball in balls if ball.ball_id != CUE_BALL]
+    clear = sorted((entry for entry in ways if entry[0] > 2 * radius), key=lambda entry: (entry[0], entry[1].ball_id))
+    for k, (reach, ball) in enumerate(clear):
+        if k >= _NEAREST and ball.ball_id not in own:
             continue
+        way = ball.position - cue
         for aside, speed, name in _HITS:
             turn = math.asin(min(aside * 2 * radius / reach, 1.0))
             add(speed, math.atan2(way[1], way[0]) + turn, f"a {name} hit on ball {ball.ball_id}")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cue_core.errors import UnknownNameError
-from cue_core.parameters import PARAMETERS, ParameterEstimate, default_fitted
+from cue_core.parameters import PARAMETERS, ParameterEstimate, default_fitted, nominal_values
 from cue_core.settings import check_settings, setting
 from cue_core.shot_log import data_hash
 from cue_core.shots import ShotRecord
 from cue_identify.advice import advise, verdicts
-from cue_identify.curriculum import CURRICULUM, REFIT, Curriculum
+from cue_identify.curriculum import CURRICULUM, REFIT, Curriculum, Found
 from cue_identify.errors import FitCode, FitError
 from cue_identify.gate import Split, Verdict, judge, split
 from cue_identify.observations import ShotData, observe
@@ -23,6 +23,7 @@ from cue_identify.polish import Point, Polish
 from cue_identify.posterior import Posterior, laplace
 from cue_identify.replay import Budget, Progress, Replayer, Simulator, TwinSimulator, cue_direction
 from cue_identify.scoring import mean_score
+from cue_identify.selection import AUTO, Selection, Selector, Step, base_parameters, optional_terms
 from cue_identify.space import Space
 
 _HOPS = 6  # a lower minimum is mostly found by the second
@@ -55,6 +56,8 @@ class FitRequest:
         parameters: names; empty = the default set.
         evaluations: budget of simulated shots; 0 = that of the configuration.
         seed: of the search.
+        terms: empty, or ("auto",): held-out evidence chooses which terms of the registry are fitted, with half as
+            many simulated shots again. ``parameters`` must be empty then.
     """
 
     shot_ids: tuple[str, ...] = ()
@@ -62,6 +65,7 @@ class FitRequest:
     parameters: tuple[str, ...] = ()
     evaluations: int = 0
     seed: int = 0
+    terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class FitOutcome:
         seed: of the search.
         verdicts: one sentence for each fitted parameter: identified, at its bound, or not identifiable from these
             shots, and which further shot would tell.
+        terms: that were chosen, where the fit was to choose.
+        steps: how it came to them.
     """
 
     estimate: ParameterEstimate
@@ -100,11 +106,14 @@ class FitOutcome:
     pairs: tuple[tuple[str, str, float], ...] = ()
     seed: int = 0
     verdicts: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def details(self) -> dict[str, object]:
         """Return all but the estimate as plain data, for ``estimates.jsonl``."""
         data = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "estimate"}
-        lists = {"history": list(self.history), "verdicts": list(self.verdicts)}
+        lists = {"history": list(self.history), "verdicts": list(self.verdicts), "terms": list(self.terms)}
+        lists["steps"] = [dataclasses.asdict(step) for step in self.steps]
         return {**data, **lists, "pairs": [list(pair) for pair in self.pairs]}
 
 
@@ -137,8 +146,10 @@ class Fitter:
         """
         begin = time.monotonic()
         present = present or ParameterEstimate.nominal()
+        choose = _is_to_choose(request)
+        names = request.parameters or (base_parameters() if choose else default_fitted())
         try:
-            space = Space.of(request.parameters or default_fitted(), present.values)
+            space = Space.of(names, _neutral(present.values) if choose else present.values)
         except UnknownNameError as error:
             raise FitError(FitCode.UNKNOWN_PARAMETER, str(error)) from None
         if idle := self._simulator.idle(space.names):
@@ -150,17 +161,41 @@ class Fitter:
             records, request.shot_ids, request.held_out_shot_ids, simulator.ball_ids, used, simulator.why_doubtful
         )
         budget = Budget(request.evaluations or self._config.evaluations, stop, report)
-        run = _Run(self._simulator, self._config, budget, space, np.random.default_rng([request.seed, 0xC0E]))
+        rng = np.random.default_rng([request.seed, 0xC0E])
+        run = _Run(self._simulator, self._config, budget, space, rng, choose)
         return dataclasses.replace(run.whole(chosen, present, begin), seed=request.seed)
+
+
+def _is_to_choose(request: FitRequest) -> bool:
+    """Tell whether terms are to be chosen.
+
+    Raises:
+        FitError: INVALID_GOAL, anything but "auto" alone.
+    """
+    if request.terms and (request.terms != (AUTO,) or request.parameters):
+        told = f"terms {request.terms} and parameters {request.parameters}"
+        raise FitError(FitCode.INVALID_GOAL, f'terms are chosen by ("{AUTO}",) without parameters, got {told}')
+    return bool(request.terms)
+
+
+def _neutral(values: np.ndarray) -> np.ndarray:
+    """Return (P,) values with every term that may be chosen at its neutral value."""
+    return np.where(np.isin(list(PARAMETERS), base_parameters()), values, nominal_values())
 
 
 class _Run:
     """The state of one fit."""
 
     def __init__(
-        self, simulator: Simulator, config: FitConfig, budget: Budget, space: Space, rng: np.random.Generator
+        self,
+        simulator: Simulator,
+        config: FitConfig,
+        budget: Budget,
+        space: Space,
+        rng: np.random.Generator,
+        choose: bool = False,
     ) -> None:
-        self._simulator, self._budget, self._space = simulator, budget, space
+        self._simulator, self._budget, self._space, self._choose = simulator, budget, space, choose
         self._replayer = Replayer(simulator, budget, config.threads)
         self._curriculum = Curriculum(self._replayer, space, rng, config.population)
 
@@ -175,31 +210,52 @@ class _Run:
         found = curriculum.best(shots, start, (REFIT if warm else CURRICULUM, CURRICULUM))
         found = curriculum.hop(found, _HOPS)
         name = f"revision {present.revision}" if warm else "the nominal parameters"
-        verdict, held_out_error = self._judge(chosen, found.point, present, name)
-        if chosen.borrowed and verdict.promoted:  # the judges have spoken: now they may teach
-            shots = [*shots, *self._observe(chosen.held_out, present.values)]
-            found = curriculum.hop(curriculum.run(shots, found.point.unit, REFIT), _HOPS)
+        if chosen.borrowed:
+            verdict, held_out_error = self._judge(chosen, found.point, present, name)
+            if verdict.promoted:  # the judges have spoken: now they may teach
+                shots = [*shots, *self._observe(chosen.held_out, present.values)]
+                found = curriculum.hop(curriculum.run(shots, found.point.unit, REFIT), _HOPS)
+        rescored = curriculum.cost_at(found.shots, found.point, fine)
+        (start_cost,) = curriculum.cost(found.shots, [start], fine)
+        selection = self._select(found) if self._choose else Selection(space, found.point, (), ())
+        space = self._space = selection.space
+        found = dataclasses.replace(found, point=selection.point)
+        if not chosen.borrowed:
+            verdict, held_out_error = self._judge(chosen, found.point, present, name)
         values = space.values(found.point.unit)
         posterior = self._posterior(found.shots, found.point)
         fitted = [shot.record for shot in found.shots]
         budget.stage = "scores"
         train_error, _ = mean_score(self._replayer.score(fitted, values))
         estimate = self._estimate(present, values, posterior, fitted, train_error, held_out_error)
+        told = self._verdicts(estimate, posterior, found.point, fitted)
         return FitOutcome(
             estimate=estimate,
             promoted=verdict.promoted,
             reason=verdict.reason,
             sampled_cost=curriculum.sampled,
-            rescored_cost=curriculum.cost_at(found.shots, found.point, fine),
-            start_cost=curriculum.cost(found.shots, [start], fine)[0],
+            rescored_cost=rescored,
+            start_cost=start_cost,
             evaluations=budget.spent,
             faults=budget.faults,
             seconds=time.monotonic() - begin,
             excluded={**chosen.excluded, **found.dropped},
             history=tuple(curriculum.history),
             pairs=posterior.pairs,
-            verdicts=self._verdicts(estimate, posterior, found.point, fitted),
+            verdicts=told,
+            terms=selection.terms,
+            steps=selection.steps,
         )
+
+    def _select(self, found: Found) -> Selection:
+        """Choose terms on the shots that the base explains; each is judged by shots left out, fold by fold."""
+        budget = self._budget
+        budget.limit = max(budget.limit, budget.spent) + budget.limit // 2
+        cushions = len(self._simulator.twin.table.cushions) if isinstance(self._simulator, TwinSimulator) else 0
+        offered = optional_terms(self._simulator.ball_ids, cushions)
+        offered = {term: names for term, names in offered.items() if not set(names) & set(self._space.names)}
+        selector = Selector(self._replayer, found.shots, CURRICULUM[-1].scale)
+        return selector.select(found.point, self._space, offered)
 
     def _verdicts(
         self, estimate: ParameterEstimate, posterior: Posterior, point: Point, fitted: Sequence[ShotRecord]
@@ -208,7 +264,7 @@ class _Run:
         simulator, advice = self._simulator, {}
         if isinstance(simulator, TwinSimulator):
             newest = max(fitted, key=lambda record: record.index)
-            advice = advise(simulator.twin, newest.after, estimate, self._replayer.threads)
+            advice = advise(simulator.twin, newest.after, estimate, self._replayer.threads, self._budget.check)
         return verdicts(self._space, point.unit, posterior, advice)
 
     def _observe(self, records: Sequence[ShotRecord], values: np.ndarray) -> list[ShotData]:

@@ -150,6 +150,8 @@ def judge(new: Sequence[ShotScore], present: Sequence[ShotScore], present_name: 
     known = ~(np.isnan(ours) | np.isnan(theirs)) if len(new) else np.zeros((0, 2), bool)
     if not known.any():
         return Verdict(False, f"not promoted: no {judges} shot moved a ball, nothing to judge by")
+    if np.array_equal(ours, theirs, equal_nan=True):
+        return Verdict(False, f"not promoted: on {len(new)} {judges} shots nothing differs from {present_name}")
     ours, theirs = np.minimum(ours, _HOPELESS), np.minimum(theirs, _HOPELESS)
     ratio = float(np.exp(np.mean(np.log((ours[known] + _GRAIN) / (theirs[known] + _GRAIN)))))
     allowed = float(np.exp(_CHANCE / np.sqrt(known.any(axis=1).sum())))

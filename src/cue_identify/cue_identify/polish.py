@@ -114,8 +114,12 @@ class Polish:
     def objective(self, point: Point, replayed: Sequence[Replayed]) -> float:
         """Return the objective of a replayed point."""
         total = 0.5 * float(np.sum(self._precision * (point.unit - self._prior) ** 2))
+        return total + float(np.sum(self.losses(point, replayed)))
+
+    def losses(self, point: Point, replayed: Sequence[Replayed]) -> np.ndarray:
+        """Return what each shot adds to the objective (shots,)."""
         parts = zip(range(len(self._shots)), replayed, point.nuisance, strict=True)
-        return total + sum(self._part(i, result, nuisance) for i, result, nuisance in parts)
+        return np.array([self._part(i, result, nuisance) for i, result, nuisance in parts])
 
     def _part(self, i: int, replayed: Replayed, nuisance: np.ndarray) -> float:
         """Return what shot ``i`` adds to the objective."""

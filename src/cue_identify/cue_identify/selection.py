@@ -1,0 +1,287 @@
+"""Which terms of the registry a table needs: forward and backward, by held-out evidence.
+
+Each round asks three questions, each dearer than the one before and of fewer terms:
+
+1. Score test (Rao 1948). The normal equations at the present optimum, with the columns of every other term added at its
+   neutral value, say to first order how much log-likelihood each would gain, the prior included; no fit is needed. One
+   is taken off for each parameter that the shots decide (Akaike 1974; with a prior: Spiegelhalter et al. 2002), so that
+   a term of many parameters does not win by their number.
+2. Fit. The best few are fitted, from the present optimum.
+3. Gate. The k folds again, now replayed: the parameters that the other folds alone give (one Newton step from the
+   optimum of all, which stands for a refit: Giordano et al. 2019, "A Swiss army infinitesimal jackknife") predict the
+   shots of each fold, whose own nuisances are fitted. With g_i the gain in predictive log-likelihood of shot i,
+   nuisances at their best and the dispersion taken out, a term is added when
+
+       sum_i g_i > sqrt(n) s(g) + log C,
+
+   more than one standard error (Breiman et al. 1984; Hastie, Tibshirani and Friedman 2009, section 7.10: of two models
+   that differ by less, the smaller), and more than the C terms on offer may show by chance: with even odds of a plain
+   table, each of C terms has 1/C of the other half (Scott and Berger 2010).
+
+When no term is added any more, each of those added must pass the gate once more against the table without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cue_core.parameters import PARAMETERS
+from cue_core.terms import TERMS, find
+from cue_identify.observations import ShotData
+from cue_identify.polish import Linearised, Point, Polish
+from cue_identify.posterior import dispersion
+from cue_identify.replay import Replayer
+from cue_identify.space import Space
+
+BASE = ("cloth", "balls", "cushions", "cushion_slope", "cushion_friction", "strike")
+"""Terms that every table has; the others must show that they are needed."""
+
+AUTO = "auto"
+"""In place of terms' names: choose them."""
+
+_FOLDS = 5
+_FINALISTS = 3  # terms that are fitted in a round
+_MOST_TERMS = 4  # added in all
+_ITERATIONS, _GAIN = 8, 0.2  # of a finalist's fit; log-likelihood that is worth another
+_NUISANCES = 3  # iterations for those of a shot left out
+_FELT = 0.1  # [-] of a parameter's prior variance that the shots must take away for it to be fitted
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision.
+
+    Attributes:
+        term: its name.
+        action: "added", "refused", "outdone" (by the one added), "kept" or "removed".
+        gain: in held-out log-likelihood [nat].
+        margin: that it had to exceed.
+        words: for people.
+    """
+
+    term: str
+    action: str
+    gain: float
+    margin: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a selection found.
+
+    Attributes:
+        space: of the base and the terms chosen.
+        point: the optimum there.
+        terms: chosen, in the order in which they came.
+        steps: how it came to that.
+    """
+
+    space: Space
+    point: Point
+    terms: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def base_parameters() -> tuple[str, ...]:
+    """Return the names that are fitted before any term is chosen."""
+    return tuple(name for term in BASE for name in find(term).names if PARAMETERS[name].fitted)
+
+
+def optional_terms(ball_ids: Iterable[int], cushions: int) -> dict[str, tuple[str, ...]]:
+    """Return the terms that may be added, with the names of their parameters that act on such a table.
+
+    Args:
+        ball_ids: of the balls there.
+        cushions: how many the table has.
+    """
+    ids = tuple(ball_ids)
+    return {term.name: term.acting(ids, cushions) for term in TERMS if term.name not in BASE}
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A fitted set of parameters, and what it does on shots left out.
+
+    Attributes:
+        space: of its parameters.
+        point: its optimum.
+        objective: there.
+        lines: normal equations there.
+        dispersion: of the shots.
+        left_out: (shots,) loss of each with the parameters that the other folds give.
+    """
+
+    space: Space
+    point: Point
+    objective: float
+    lines: Linearised
+    dispersion: float
+    left_out: np.ndarray
+
+
+class Selector:
+    """Chooses terms for one set of shots, all with the same residuals: models are compared, not ways to weigh."""
+
+    def __init__(self, replayer: Replayer, shots: Sequence[ShotData], scale: float) -> None:
+        """Set up.
+
+        Args:
+            replayer: runs the simulations.
+            shots: that the base model explains.
+            scale: robust scale [m].
+        """
+        self._replayer, self._shots, self._scale = replayer, list(shots), scale
+        self._folds = [np.arange(len(shots))[k :: min(_FOLDS, len(shots))] for k in range(min(_FOLDS, len(shots)))]
+
+    def select(self, point: Point, space: Space, offered: Mapping[str, Sequence[str]]) -> Selection:
+        """Choose.
+
+        Args:
+            point: optimum of the base model.
+            space: of the base model.
+            offered: names of the parameters of each term on offer, none in the base.
+        """
+        chosen: dict[str, tuple[str, ...]] = {}
+        steps: list[Step] = []
+        model = self._fit(space, point)
+        while len(chosen) < _MOST_TERMS:
+            left = {term: tuple(names) for term, names in offered.items() if term not in chosen}
+            found = self._forward(model, left, len(offered), steps)
+            if found is None:
+                break
+            term, names, model = found
+            chosen[term] = names
+        if len(chosen) > 1:
+            model = self._backward(model, space, chosen, len(offered), steps)
+        return Selection(model.space, model.point, tuple(chosen), tuple(steps))
+
+    def _forward(
+        self, model: _Model, left: Mapping[str, tuple[str, ...]], offered: int, steps: list[Step]
+    ) -> tuple[str, tuple[str, ...], _Model] | None:
+        """Return the term to add, its parameters, and the model with it; None when none passes the gate."""
+        self._replayer.budget.stage = "terms: score test"
+        ranked = self.rank(model, left)
+        best: tuple[float, str, tuple[str, ...], _Model] | None = None
+        for term, names, expected in ranked[:_FINALISTS]:
+            if expected <= 0:
+                break
+            self._replayer.budget.stage = f"terms: {term}"
+            larger = self._fit(*_moved(model.space, model.point, (*model.space.names, *names)))
+            gain, margin = self._compare(larger, model, offered)
+            if gain > margin:  # the smaller model may have stopped in a worse place: it gets the larger one's
+                back = self._fit(*_moved(larger.space, larger.point, model.space.names, neutral=names))
+                model = back if back.objective < model.objective else model
+                gain, margin = self._compare(larger, model, offered)
+            added = gain > margin
+            steps.append(_step(term, "outdone" if added else "refused", gain, margin))
+            if added and (best is None or gain - margin > best[0]):
+                best = (gain - margin, term, names, larger)
+        if best is None:
+            return None
+        _, term, names, found = best
+        k = max(i for i, step in enumerate(steps) if step.term == term)
+        steps[k] = _step(term, "added", steps[k].gain, steps[k].margin)
+        return term, names, found
+
+    def _backward(
+        self, model: _Model, space: Space, chosen: dict[str, tuple[str, ...]], offered: int, steps: list[Step]
+    ) -> _Model:
+        """Return the model without the terms that the others have made superfluous; ``chosen`` loses them."""
+        for term in list(chosen)[:-1]:  # the last one has just been asked
+            rest = [name for other, names in chosen.items() if other != term for name in names]
+            self._replayer.budget.stage = f"terms: without {term}"
+            without = self._fit(*_moved(model.space, model.point, (*space.names, *rest), neutral=chosen[term]))
+            gain, margin = self._compare(model, without, offered)
+            kept = gain > margin
+            steps.append(_step(term, "kept" if kept else "removed", gain, margin))
+            if not kept:
+                model = without
+                del chosen[term]
+        return model
+
+    def rank(self, model: _Model, left: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...], float]]:
+        """Return term, parameters that the shots feel, and expected gain of each term, best first.
+
+        Args:
+            model: present one.
+            left: terms on offer with their parameters.
+        """
+        names = [name for of_term in left.values() for name in of_term]
+        space, point = _moved(model.space, model.point, (*model.space.names, *names))
+        lines = self._linearise(space, point)
+        total = np.diag(lines.informations.sum(axis=0)) / model.dispersion
+        felt = total * space.prior_stddev**2 > _FELT
+        places = {name: k for k, name in enumerate(space.names)}
+        base = [places[name] for name in model.space.names]
+        plain = self._expected(lines, space, point, base, model.dispersion)
+        found = []
+        for term, of_term in left.items():
+            used = tuple(name for name in of_term if felt[places[name]])
+            if used:
+                more = self._expected(lines, space, point, [*base, *(places[n] for n in used)], model.dispersion)
+                found.append((term, used, more - plain))
+        return sorted(found, key=lambda entry: -entry[2])
+
+    def _expected(self, lines: Linearised, space: Space, point: Point, at: Sequence[int], f: float) -> float:
+        """Return the gain to first order of fitting the parameters ``at``, less one for each that the shots decide."""
+        precision = 1.0 / space.prior_stddev[at] ** 2
+        gradient = precision * (point.unit - space.nominal)[at] + lines.scores[:, at].sum(axis=0) / f
+        information = lines.informations.sum(axis=0)[np.ix_(at, at)] / f
+        covariance = np.linalg.inv(np.diag(precision) + information)
+        return float(0.5 * gradient @ covariance @ gradient - np.trace(covariance @ information))
+
+    def _fit(self, space: Space, point: Point) -> _Model:
+        polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
+        every = np.ones(len(space.names), bool)
+        point, objective, _ = polish.run(point, every, _ITERATIONS, _GAIN)
+        lines = self._linearise(space, point)
+        f = dispersion(lines, np.diag(1.0 / space.prior_stddev**2))
+        return _Model(space, point, objective, lines, f, self._left_out(space, point, lines, f))
+
+    def _linearise(self, space: Space, point: Point) -> Linearised:
+        polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
+        base = self._replayer.run(point.trials(space, self._shots))
+        return polish.linearise(point, base, np.ones(len(space.names), bool), cautious=True)
+
+    def _left_out(self, space: Space, point: Point, lines: Linearised, f: float) -> np.ndarray:
+        """Return the (shots,) losses with the parameters that the other folds give."""
+        precision = 1.0 / space.prior_stddev**2
+        pull = precision * (point.unit - space.nominal)
+        losses = np.zeros(len(self._shots))
+        for fold in self._folds:
+            others = np.setdiff1d(np.arange(len(self._shots)), fold)
+            matrix = np.diag(precision) + lines.informations[others].sum(axis=0) / f
+            step = -np.linalg.solve(matrix, pull + lines.scores[others].sum(axis=0) / f)
+            unit = np.clip(point.unit + step, 0.0, 1.0)
+            shots = [self._shots[i] for i in fold]
+            polish = Polish(self._replayer, shots, space, self._scale, unit, places=True)
+            start = Point(unit, tuple(point.nuisance[i] for i in fold))
+            end, _, replayed = polish.run(start, np.zeros(len(unit), bool), _NUISANCES, _GAIN)
+            losses[fold] = polish.losses(end, replayed)
+        return losses
+
+    def _compare(self, larger: _Model, smaller: _Model, offered: int) -> tuple[float, float]:
+        """Return the larger model's gain on shots left out, and the margin it must exceed; see the module."""
+        gains = (smaller.left_out - larger.left_out) / larger.dispersion
+        spread = float(np.std(gains, ddof=1)) * math.sqrt(len(gains)) if len(gains) > 1 else math.inf
+        return float(gains.sum()), spread + math.log(offered)
+
+
+def _moved(space: Space, point: Point, names: Sequence[str], neutral: Iterable[str] = ()) -> tuple[Space, Point]:
+    """Return the space of other parameters, and the same point in it; those of ``neutral`` go back to nominal."""
+    values = space.values(point.unit)
+    order = list(PARAMETERS)
+    for name in neutral:
+        values[order.index(name)] = PARAMETERS[name].nominal
+    other = Space.of(names, values)
+    return other, Point(other.unit(values), point.nuisance)
+
+
+def _step(term: str, action: str, gain: float, margin: float) -> Step:
+    words = f"{term} {action}: {gain:+.1f} nat on shots left out, asked for more than {margin:.1f}"
+    return Step(term, action, gain, margin, words)
