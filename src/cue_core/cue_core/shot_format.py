@@ -21,6 +21,7 @@ FORMAT = "cue-shot-log"
 VERSION = 1
 
 _HIGHEST_ID = 15
+_HUGE = 10**300  # whole numbers beyond have no float
 _COLUMNS = ("t", "x", "y", "xx", "xy", "yy")
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=Enum)
@@ -119,7 +120,7 @@ class _Row:
 
     def number(self, key: str, low: float = -math.inf, high: float = math.inf) -> float:
         value = self._data[key]
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not _is_number(value):
             raise _ProblemError(self.field(key), f"needs a number, got {_told(value)}")
         if not low <= value <= high and not (math.isnan(value) and low == -high == -math.inf):
             raise _ProblemError(self.field(key), f"is {value!r}, allowed is {_range(low, high)}")
@@ -159,7 +160,7 @@ class _Row:
         if not isinstance(value, list):
             raise _ProblemError(self.field(key), f"needs a list of numbers, got {_told(value)}")
         for place, number in enumerate(value):
-            if isinstance(number, bool) or not isinstance(number, int | float):
+            if not _is_number(number):
                 raise _ProblemError(f"{self.field(key)}[{place}]", f"needs a number, got {_told(number)}")
         if count is not None and len(value) != count:
             raise _ProblemError(self.field(key), f"has {len(value)} numbers, needs {count}")
@@ -187,6 +188,10 @@ class _Row:
 
     def get(self, key: str) -> Any:
         return self._data.get(key)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and (isinstance(value, float) or (isinstance(value, int) and abs(value) < _HUGE))
 
 
 def _told(value: Any) -> str:

@@ -60,6 +60,7 @@ def test_missing_file_is_empty_and_unwritable_one_is_named(tmp_path: Path) -> No
         ({"flag": []}, "unknown key flag; allowed are achieved, after, before, .*flags"),
         ({"index": -1}, "index: is -1, allowed is 0 or more"),
         ({"strike_time": "noon"}, "strike_time: needs a number, got 'noon'"),
+        ({"strike_time": 10**400}, "strike_time: needs a number, got 1000"),
         ({"strike_time": True}, "strike_time: needs a number, got True"),
         ({"flags": [3]}, r"flags\[0\]: needs a text, got 3"),
         ({"tracks": [{"id": 1}]}, r"tracks\[0\]: lacks t, x, y, xx, xy, yy, pocketed"),
