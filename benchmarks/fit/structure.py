@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.fit.worlds import BALLS, NOISES, SHOTS, HeldOut, World, draw_world, stream, table
-from benchmarks.harness import UnavailableError
-from cue_core.parameters import default_fitted, nominal_values
+from cue_core.parameters import nominal_values
 from cue_identify.fit import FitConfig, FitRequest, Fitter
 from cue_identify.replay import TwinSimulator
+from cue_identify.selection import base_parameters
 
 EFFECTS = {
     "tilt": "tilt",
@@ -27,11 +27,6 @@ _FIRST = 100
 """Worlds of this part begin at this index: none of them is one of another part."""
 
 
-def base_names() -> tuple[str, ...]:
-    """Return the parameters that every fit of this part has: the default ones, the table being level."""
-    return tuple(name for name in default_fitted() if not name.startswith("tilt"))
-
-
 def place(effect: str, index: int) -> int:
     """Return the index among all worlds of world ``index`` with an effect."""
     return _FIRST + 10 * [*EFFECTS, PLAIN].index(effect) + index
@@ -40,7 +35,7 @@ def place(effect: str, index: int) -> int:
 def draw(seed: int, effect: str, index: int) -> World:
     """Return world ``index`` with an effect of a size that tables have, its usual parameters 30 to 60 % off."""
     where = place(effect, index)
-    world = draw_world(seed, where, base_names())
+    world = draw_world(seed, where, base_parameters())
     rng = stream(seed, where, "effect")
     turn = rng.uniform(-math.pi, math.pi)
     if effect == "tilt":
@@ -76,31 +71,17 @@ def select(seed: int, effect: str, index: int) -> dict[str, Any]:
     world = draw(seed, effect, index)
     records = world.shots(stream(seed, place(effect, index), "shots"), SHOTS, NOISES["recovery"])
     held_out = HeldOut(world, stream(seed, place(effect, index), "held out"))
-    simulator = TwinSimulator(table(), BALLS)
-    if "terms" not in {field.name for field in fields(FitRequest)}:
-        raise UnavailableError("this version has no term selection")
-    words: dict[str, Any] = {"seed": seed, "parameters": base_names(), "terms": ("auto",)}
-    request = FitRequest(**words)
-    outcome: Any = Fitter(simulator, FitConfig(threads=1)).fit(records, request)
+    fitter = Fitter(TwinSimulator(table(), BALLS), FitConfig(threads=1))
+    outcome = fitter.fit(records, FitRequest(seed=seed, terms=("auto",)))
     return {
         "effect": effect,
         "right": EFFECTS.get(effect, ""),
-        "chosen": chosen(outcome.steps),
+        "chosen": list(outcome.terms),
         "steps": [{"term": s.term, "action": s.action, "words": s.words} for s in outcome.steps],
         "rest_m": held_out.error(outcome.estimate.values),
         "unfitted_m": held_out.error(nominal_values()),
+        "simulations": outcome.evaluations,
     }
-
-
-def chosen(steps: Any) -> list[str]:
-    """Return the terms that were added and not removed again, in the order of addition."""
-    found: list[str] = []
-    for step in steps:
-        if step.action == "added" and step.term not in found:
-            found.append(step.term)
-        elif step.action == "removed" and step.term in found:
-            found.remove(step.term)
-    return found
 
 
 def is_hit(result: dict[str, Any]) -> bool:

@@ -208,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     recording.add_argument("--table", default="carom", help="name in config/tables, or a path (default: %(default)s)")
 
     bench = add("bench", _bench, "measure CUE against its targets; docs/benchmarks.md tells what the figures mean")
-    bench.add_argument("name", help="of the benchmark: twin, track, real")
+    bench.add_argument("name", help="of the benchmark: twin, track, fit, real")
     bench.add_argument("file", nargs="?", default="", metavar="FILE", help="recorded shots to score on")
     bench.add_argument("--json", default="", metavar="FILE", help="results; CSV, picture and page go beside it")
     bench.add_argument("--quick", action="store_true", help="small counts, for a first look")

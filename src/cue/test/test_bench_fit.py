@@ -15,6 +15,7 @@ from benchmarks.fit.plot import plot  # noqa: E402
 from benchmarks.harness import Options, Result  # noqa: E402
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values  # noqa: E402
 from cue_identify.replay import TwinSimulator  # noqa: E402
+from cue_identify.selection import base_parameters  # noqa: E402
 
 KEYS = {
     "recovery": {"rest_mean_m", "reduction", "coverage", "wall_s"},
@@ -57,19 +58,13 @@ def test_lost_samples_are_missing_in_the_tracks(world):
 @pytest.mark.parametrize("effect", [*structure.EFFECTS, structure.PLAIN])
 def test_each_effect_is_one_that_the_usual_parameters_lack(effect):
     world = structure.draw(3, effect, 0)
-    bare = worlds.draw_world(3, structure.place(effect, 0), structure.base_names())
+    bare = worlds.draw_world(3, structure.place(effect, 0), base_parameters())
     held_out = worlds.HeldOut(world, worlds.stream(3, 0, effect), 8)
     without = held_out.error(bare.values, TwinSimulator(worlds.table(), worlds.BALLS))
     assert (without > 1e-3) == (effect != structure.PLAIN)
 
 
-def test_chosen_terms_are_those_that_stay():
-    class Step:
-        def __init__(self, term, action):
-            self.term, self.action = term, action
-
-    steps = [Step("tilt", "refused"), Step("nap", "added"), Step("tilt", "added"), Step("nap", "removed")]
-    assert structure.chosen(steps) == ["tilt"]
+def test_a_hit_is_the_right_term_and_on_a_plain_table_none():
     assert structure.is_hit({"right": "tilt", "chosen": ["tilt", "nap"]})
     assert not structure.is_hit({"right": "nap", "chosen": ["tilt"]})
     assert structure.is_hit({"right": "", "chosen": []}) and not structure.is_hit({"right": "", "chosen": ["nap"]})
