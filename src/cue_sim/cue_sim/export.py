@@ -19,6 +19,7 @@ from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import ParameterEstimate
 from cue_core.table import TableModel
+from cue_sim.correction import Correction
 from cue_sim.laws import EXTRAS
 from cue_sim.laws.library import ABI
 from cue_sim.twin import Twin
@@ -57,6 +58,7 @@ def twin_to_dict(twin: Twin, estimate: ParameterEstimate, balls: Sequence[BallSt
         "estimate": estimate.to_dict(),
         "steps": {"policy": _POLICY, "largest_s": twin.largest_step, "impact_s": twin.impact_step},
         "laws_beyond_parameters": {k: list(v) if isinstance(v, tuple) else v for k, v in twin.extras.items()},
+        **({} if twin.correction is None else {"correction": twin.correction.to_dict()}),
     }
 
 
@@ -71,7 +73,7 @@ def twin_from_dict(data: Mapping[str, Any], where: object = "twin") -> tuple[Twi
         raise FileFormatError(
             where, f"is format {data.get('format')!r} version {data.get('version')!r}, needs {FORMAT!r} {VERSION}"
         )
-    only_keys(where, data, _KEYS)
+    only_keys(where, {k: v for k, v in data.items() if k != "correction"}, _KEYS)
     try:
         if data["mujoco"] != mujoco.mj_versionString():
             raise FileFormatError(
@@ -91,6 +93,7 @@ def twin_from_dict(data: Mapping[str, Any], where: object = "twin") -> tuple[Twi
             largest_step=float(data["steps"]["largest_s"]),
             impact_step=float(data["steps"]["impact_s"]),
             extras=extras,
+            correction=Correction.from_dict(data["correction"]) if "correction" in data else None,
         )
         return twin, ParameterEstimate.from_dict(data["estimate"])
     except (KeyError, TypeError, ValueError) as error:

@@ -89,6 +89,7 @@ def for_balls(twin: Twin, ball_ids: Sequence[int]) -> Twin:
         largest_step=twin.largest_step,
         impact_step=twin.impact_step,
         extras=twin.extras,
+        correction=twin.correction,
     )
 
 

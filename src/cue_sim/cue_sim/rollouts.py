@@ -21,6 +21,7 @@ from cue_core.errors import CueError, FileFormatError
 from cue_core.parameters import PARAMETERS, nominal_values
 from cue_core.terms import SHAPES, write
 from cue_sim import kernel
+from cue_sim.correction import Features
 from cue_sim.kernel import Event, EventKind, Layout
 from cue_sim.laws import GIVEN, Laws, knobs_of, lift_off_speed
 from cue_sim.overlap import log_moves
@@ -63,6 +64,11 @@ class LawRows(NamedTuple):
     faults: dict[int, str]
     latency: np.ndarray
 
+    def with_weights(self, weights: np.ndarray) -> LawRows:
+        """Return the same with (W,) or (B, W) weights of a learned correction behind each row."""
+        tail = np.broadcast_to(weights, (len(self.values), np.shape(weights)[-1]))
+        return self._replace(values=np.concatenate([self.values, tail], axis=1))
+
     @classmethod
     def of(
         cls, vectors: np.ndarray, extras: Mapping[str, Any], strict: bool, template: np.ndarray | None = None
@@ -104,13 +110,17 @@ class LawRows(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What to simulate: B starts, their laws, sample times (B arrays) and contact limits (0 = none); horizon [s]."""
+    """What to simulate: B starts, their laws, sample times (B arrays) and contact limits (0 = none); horizon [s].
+
+    Where something was learned beside the laws, ``features`` are its bumps, whose weights follow the laws in each row.
+    """
 
     starts: Sequence[Start]
     laws: LawRows
     times: Sequence[np.ndarray]
     limits: Sequence[int]
     horizon: float
+    features: Features | None = None
 
 
 class Steps(NamedTuple):
@@ -205,13 +215,15 @@ class _Round:
         self._rest = np.empty((count, n, 2))
         self._event = np.empty((count, EVENT_CAPACITY, 4))
         self.outcome = np.empty(count, OUTCOME)
-        self._keep = laws, refused, limits, times
+        self._keep = laws, refused, limits, times, request.features
         self.struct = Batch(
             count,
             laws.shape[1],
             event_capacity=EVENT_CAPACITY,
             options=Options(request.horizon, *steps, 0, True, True, STEP_LIMIT, clock),
         )
+        if request.features is not None:
+            self.struct.learned = ctypes.addressof(request.features.struct)
         self.struct.options.cancel = ctypes.addressof(self.struct) + Batch.cancel.offset
         for name, array in (
             ("laws", laws),

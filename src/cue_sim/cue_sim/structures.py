@@ -90,10 +90,22 @@ class Batch(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in (
                 *("laws", "refused", "position", "velocity", "spin", "in_play", "contact_limit", "first_time", "time"),
-                *("sample", "pocketed", "rest", "event", "outcome", "correction"),
+                *("sample", "pocketed", "rest", "event", "outcome", "learned"),
             )
         ),
     ]
+
+
+class BasisStruct(ctypes.Structure):
+    """``cue_basis``."""
+
+    _fields_ = [("count", ctypes.c_int32), ("dims", ctypes.c_int32), ("centre", DOUBLE), ("per_width", DOUBLE)]
+
+
+class Learned(ctypes.Structure):
+    """``cue_learned``."""
+
+    _fields_ = [(name, BasisStruct) for name in ("rolling", "cushion", "ball")]
 
 
 def pointer(array: np.ndarray, kind: Any) -> Any:

@@ -23,6 +23,7 @@ from cue_core.errors import FileFormatError
 from cue_core.parameters import nominal_values
 from cue_core.table import TableModel
 from cue_sim import kernel
+from cue_sim.correction import Correction, Features
 from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP, Layout
 from cue_sim.laws import Laws
 from cue_sim.model import build_spec
@@ -70,6 +71,7 @@ class Twin:
         largest_step: float = LARGEST_STEP,
         impact_step: float = IMPACT_STEP,
         extras: Mapping[str, Any] | None = None,
+        correction: Correction | None = None,
     ) -> None:
         """Compile the model.
 
@@ -81,6 +83,7 @@ class Twin:
             largest_step: [s].
             impact_step: [s].
             extras: fields of :class:`Laws` beyond the parameters, for tables with effects a twin does not fit.
+            correction: learned beside the laws.
 
         Raises:
             CueError: balls or steps make no sense.
@@ -98,6 +101,8 @@ class Twin:
         self.largest_step = largest_step
         self.impact_step = impact_step
         self.extras = dict(extras or {})
+        self.correction = correction
+        self._features = None if correction is None else Features(correction)
         # refuses at once what every shot would
         self._nominal_row = Laws.from_parameters(nominal_values(), **self.extras).array()
         self.model = build_spec(table, self.ball_ids, radii=radii, masses=masses, visual=False).compile()
@@ -114,6 +119,7 @@ class Twin:
             self.largest_step,
             self.impact_step,
             self.extras,
+            self.correction,
         )
 
     @contextmanager
@@ -178,6 +184,7 @@ class Twin:
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
         cancelled: Callable[[], bool] | threading.Event | None = None,
+        weights: np.ndarray | None = None,
     ) -> list[Trajectory]:
         """Play many shots, the same bits for any number of threads.
 
@@ -192,6 +199,7 @@ class Twin:
             threads: None = one per core that this process may use.
             progress: told (done, total), in the calling thread, about every hundredth of a second and at the end.
             cancelled: looked at as often; when it says yes, or is set, the batch ends within a few steps.
+            weights: (B, W) of the correction, in place of its own.
 
         Raises:
             FileFormatError: counts or shapes do not fit.
@@ -201,6 +209,10 @@ class Twin:
         count = len(starts)
         parameters = np.asarray(parameters, float)
         laws = self._law_rows(parameters, count)
+        if weights is not None:
+            size = 0 if self.correction is None else self.correction.size
+            if np.shape(weights) != (count, size):
+                raise FileFormatError("batch", f"needs weights of shape {(count, size)}, got {np.shape(weights)}")
         nested = len(times) > 0 and np.ndim(times[0]) == 1
         sampled = [_checked_times(t) for t in times] if nested else [_checked_times(times)] * count  # type: ignore[arg-type]
         limits: list[Any] = [until_contact] * count if np.ndim(until_contact) == 0 else list(until_contact)  # type: ignore[arg-type]
@@ -211,7 +223,9 @@ class Twin:
             )
         asked = cancelled.is_set if isinstance(cancelled, threading.Event) else cancelled
         limits = [limit or 0 for limit in limits]
-        return self._roll_out(starts, laws, sampled, limits, horizon, threads, progress, asked).trajectories
+        return self._roll_out(
+            starts, laws, sampled, limits, horizon, threads, progress, asked, weights=weights
+        ).trajectories
 
     def clock_steps(self, starts: Sequence[Start], parameters: np.ndarray) -> StepClock:
         """Return what shots cost in all on one thread, and what their own ``mj_step`` calls alone cost.
@@ -242,9 +256,12 @@ class Twin:
         progress: Callable[[int, int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         clock: bool = False,
+        weights: np.ndarray | None = None,
     ) -> Rollouts:
         horizon = finite_in("horizon", horizon, 0.0, LONGEST_HORIZON, "s")
-        request = Request(starts, laws, times, limits, horizon)
+        if self.correction is not None:
+            laws = laws.with_weights(self.correction.weights if weights is None else weights)
+        request = Request(starts, laws, times, limits, horizon, self._features)
         steps = Steps(self.largest_step, self.impact_step)
         return roll_out(request, self.layout, self._worker, steps, threads or cores(), progress, cancelled, clock)
 
@@ -257,6 +274,7 @@ def _remake(
     largest_step: float,
     impact_step: float,
     extras: Mapping[str, Any],
+    correction: Correction | None,
 ) -> Twin:
     return Twin(
         table,
@@ -266,6 +284,7 @@ def _remake(
         largest_step=largest_step,
         impact_step=impact_step,
         extras=extras,
+        correction=correction,
     )
 
 

@@ -39,11 +39,8 @@ static void play(const cue_layout* made, mjModel* m, mjData* d, cue_batch* batch
   cue_laws laws;
   cue_room room;
   cue_correction correction;
-  if (batch->correction) {
-    correction = *batch->correction;
-    correction.weights = row + cue_laws_size();
-  }
-  cue_ready_laws(made, (const cue_laws*)row, batch->correction ? &correction : NULL, &laws);
+  if (batch->learned) cue_begin_correction(batch->learned, row + cue_laws_size(), &correction);
+  cue_ready_laws(made, (const cue_laws*)row, batch->learned ? &correction : NULL, &laws);
   const cue_layout* layout = batch->refused[job] ? made : cue_fitted_layout(made, &laws, &room);
   cue_fit_model(made, layout, m);
   double *x = batch->position + 2 * (size_t)n * job, *rest = batch->rest + 2 * (size_t)n * job;

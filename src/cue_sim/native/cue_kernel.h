@@ -12,7 +12,7 @@
 #include "laws/law.h"
 
 // Change it whenever a struct or a function below changes: the Python side refuses another number.
-#define CUE_ABI 6
+#define CUE_ABI 7
 
 #define CUE_API __attribute__((visibility("default")))
 
@@ -113,6 +113,19 @@ void cue_ready_laws(const cue_layout* layout, const cue_laws* row, const cue_cor
 // The layout as the laws' sizes, masses and noses have it: the given one where they say nothing.
 const cue_layout* cue_fitted_layout(const cue_layout* layout, const cue_laws* laws, cue_room* room);
 void cue_fit_model(const cue_layout* layout, const cue_layout* fitted, mjModel* m);
+
+// correction.c
+// Gaussian bumps: (count, dims) centres, and one over their widths along each dimension.
+typedef struct {
+  int32_t count, dims;
+  const double* centre;
+  const double* per_width;
+} cue_basis;
+// Rolling: x, y [m], cosine and sine of the direction, speed [m/s]. Impacts: approach, slip [m/s].
+typedef struct {
+  cue_basis rolling, cushion, ball;
+} cue_learned;
+void cue_begin_correction(const cue_learned* learned, const double* weights, cue_correction* out);
 
 // impact.c
 typedef struct {
@@ -253,7 +266,7 @@ typedef struct {
   double* rest;                  // (jobs, balls, 2) [m] at the end
   double* event;                 // (jobs, event_capacity, 4), see cue_record
   cue_outcome* outcome;          // (jobs)
-  const cue_correction* correction;  // of all jobs; its weights are each job's own, behind its laws; NULL = none
+  const cue_learned* learned;    // of all jobs; the weights are each job's own, behind its laws; NULL = none
 } cue_batch;
 CUE_API int cue_work(const cue_layout* layout, mjModel* m, mjData* d, cue_batch* batch);
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cue_core.errors import CueError
 
-ABI = 6
+ABI = 7
 """Number of the interface; equals ``CUE_ABI`` in ``native/cue_kernel.h``."""
 SLOTS = ("cloth", "ball", "cushion")
 """What a law can be for, in the order of ``CUE_SLOT_*``."""

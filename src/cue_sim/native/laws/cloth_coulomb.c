@@ -14,7 +14,7 @@ static double rolling_coefficient(const cue_laws* laws, const cue_ball* ball, do
     cue_ball rolls = *ball;
     rolls.vx = vx;
     rolls.vy = vy;
-    k += laws->correction->rolling(laws->correction, &rolls);
+    k *= laws->correction->rolling(laws->correction, &rolls);
   }
   return k > 0 ? k : 0;
 }
@@ -96,7 +96,7 @@ static double bound(const cue_laws* laws, const double* own, double radius, cons
     rolling *= (1 + fmax(laws->rolling_slope, 0) * speed) * (1 + fabs(laws->nap_x2) + fabs(laws->nap_y2));
   }
   rolling *= laws->roughest;
-  if (laws->correction) rolling += laws->gravity * laws->correction->rolling_most;
+  if (laws->correction) rolling *= laws->correction->rolling_most;
   const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
   if (ux * ux + uy * uy < 1e-22) return rolling + slope;
   return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;

@@ -93,11 +93,11 @@ typedef struct {
   double slate[2][2];  // friction of the slate on each ball along x, y
 } cue_ball_impulse;
 
-// What was learned of a table beyond its laws (one file fills it in; there is none yet). It is asked where a ball rolls,
-// and after the laws of impacts; blows that run through several balls keep to their law.
+// What was learned of a table beyond its laws (correction.c). It is asked where a ball rolls, and after the laws of
+// impacts; blows that run through several balls keep to their law.
 typedef struct cue_correction {
-  double (*rolling)(const struct cue_correction*, const cue_ball*);  // added to the coefficient of rolling friction
-  double rolling_most;    // ... which never adds more than this
+  double (*rolling)(const struct cue_correction*, const cue_ball*);  // factor on the coefficient of rolling friction
+  double rolling_most;    // ... which is never more than this
   void (*cushion)(const struct cue_correction*, const cue_cushion_impact*, cue_cushion_impulse*);
   void (*ball)(const struct cue_correction*, const cue_ball_impact*, cue_ball_impulse*);
   const double* weights;  // of this job: what follows the laws in its row
