@@ -144,10 +144,10 @@ def show(outcome: FitOutcome, estimate: ParameterEstimate, out: Path, console: C
         nominal = f"{parameter.nominal:g}"
         table.add_row(name, value, f"{spread:.2g}", "" if parameter.unit == "1" else parameter.unit, nominal, verdict)
     console.print(table)
-    for first, second, correlation in outcome.pairs:
+    for first, second, correlation in () if outcome.verdicts else outcome.pairs:
         console.print(f"hardly told apart: {first} and {second} (correlation {correlation:+.2f})", soft_wrap=True)
-    for step in getattr(outcome, "steps", ()):
-        console.print(f"term {step.term}: {step.action}, {step.words}", soft_wrap=True)
+    for step in outcome.steps:
+        console.print(Text(f"term {step.words}"), soft_wrap=True)
     if outcome.excluded:
         total = len(outcome.excluded) + len(estimate.shot_ids)
         console.print(f"{len(outcome.excluded)} of {total} shots took no part:")

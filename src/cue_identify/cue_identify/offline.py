@@ -25,9 +25,8 @@ from cue_identify.fit import FitConfig, FitOutcome, FitRequest, Fitter
 from cue_identify.observations import why_unusable
 from cue_identify.replay import Budget, Progress, Replayer, TwinSimulator
 from cue_identify.scoring import ShotScore
+from cue_identify.selection import AUTO
 
-AUTO = "auto"
-"""Instead of names of terms: held-out evidence chooses."""
 USUAL = "usual"
 """Among names of terms: what is fitted unless asked otherwise."""
 
