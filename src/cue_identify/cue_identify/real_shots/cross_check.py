@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from cue_core.errors import CueError
+from cue_identify.real_shots.baselines import fit_mirror, mirror
 from cue_identify.real_shots.fitting import FitConfig, fit
 from cue_identify.real_shots.model import MatchModel
 from cue_identify.real_shots.recording import RecordedShot, read_shots
-from cue_identify.real_shots.score import score_tracks, summarise
+from cue_identify.real_shots.score import TrackScore, score_tracks, summarise
 from cue_identify.real_shots.tracks import Track, extract_tracks
+from cue_identify.real_shots.watched import watch
 
 Progress = Callable[[float, str], None]
 
@@ -25,6 +27,9 @@ class TooFewTracksError(CueError):
         """Say which half and how many."""
         super().__init__(f"the {half} half has {count} object-ball tracks, needs at least {needed}")
 
+
+_BOOTSTRAPS = 2000
+_DRAWN = 60  # points of a path in a picture
 
 LEAST_TRACKS = 5
 """In a half: fewer leave terms to belief alone."""
@@ -49,8 +54,7 @@ def benchmark(
 ) -> dict[str, Any]:
     """Score a cushion law on recorded shots.
 
-    The half that is scored takes no part in the choice of anything; see the package's description for tracks, terms
-    and cost.
+    The half that is scored takes no part in the fit; see the package's description for tracks, terms and cost.
 
     Args:
         path: of a recording, see :mod:`cue_identify.real_shots.recording`.
@@ -61,9 +65,11 @@ def benchmark(
         threads: None = one per CPU core; the result is the same.
 
     Returns:
-        Plain data: ``median_mm``, the mean of the two halves' medians over tracks of the mean position error;
+        Plain data: ``median_mm``, the mean of the two halves' medians over tracks of the mean position error, and
+        ``mode_b_mm``, the same where tracks were watched until 0.4 s after their first rebound (:mod:`.watched`);
         ``medians_mm``, ``means_mm`` and ``last_medians_mm`` of each half scored; ``tracks`` and ``refused`` (reasons
-        and counts); ``halves``, with for each the fitted values, the cost, the score and the score of the fitted half.
+        and counts); ``halves``, with for each the fitted values, the cost, the scores, the score of the fitted half,
+        and those of baselines: the twin before the fit, and :mod:`.baselines`.
 
     Raises:
         FileFormatError: the recording is malformed.
@@ -87,10 +93,17 @@ def benchmark(
     scored = [result["scored"] for result in results]
     return {
         "cushion_law": cushion_law,
-        "median_mm": round(float(np.mean([s["median_mm"] for s in scored])), 2),
+        "median_mm": _mean(scored, "median_mm"),
+        "mode_b_mm": _mean([result["mode_b"] for result in results], "median_mm"),
+        "median_95_mm": _interval([[t["mean_mm"] for t in r["tracks"]] for r in results], seed),
+        "mode_b_95_mm": _interval(
+            [[t["mode_b_mm"] for t in r["tracks"] if t["mode_b_mm"] is not None] for r in results], seed
+        ),
         "medians_mm": [s["median_mm"] for s in scored],
         "means_mm": [s["mean_mm"] for s in scored],
         "last_medians_mm": [s["last_median_mm"] for s in scored],
+        "mode_b_medians_mm": [result["mode_b"]["median_mm"] for result in results],
+        "mode_b_means_mm": [result["mode_b"]["mean_mm"] for result in results],
         "tracks": len(tracks),
         "refused": refused,
         "seed": seed,
@@ -108,7 +121,14 @@ def _half(
     config: FitConfig | None,
 ) -> dict[str, Any]:
     found = fit(model, known, np.random.default_rng(seed), config, progress)
-    rng = np.random.default_rng(seed)
+    start = np.array([term.start for term in model.terms])
+    predicted = model.predict(unseen, found.values)
+    seen = watch(model, unseen, found.values)
+    scores, watched = score_tracks(unseen, predicted), score_tracks(seen.tracks, seen.predicted)
+
+    def summary(scores: Sequence[TrackScore]) -> dict[str, Any]:
+        return summarise(scores, np.random.default_rng(seed))
+
     return {
         "fitted_on": name,
         "fitted": {
@@ -122,9 +142,53 @@ def _half(
         ],
         "cost": round(found.cost, 4),
         "evaluations": found.evaluations,
-        "scored": summarise(score_tracks(unseen, model.predict(unseen, found.values)), rng),
-        "known": summarise(score_tracks(known, model.predict(known, found.values)), rng),
+        "scored": summary(scores),
+        "mode_b": summary(watched),
+        "known": summary(score_tracks(known, model.predict(known, found.values))),
+        "unfitted": summary(score_tracks(unseen, model.predict(unseen, start))),
+        "mirror": summary(score_tracks(unseen, mirror(unseen, fit_mirror(known)))),
+        "tracks": _tracks(scores, watched, predicted),
     }
+
+
+def _tracks(
+    scores: Sequence[TrackScore], watched: Sequence[TrackScore], predicted: Sequence[np.ndarray]
+) -> list[dict[str, Any]]:
+    """Return one entry a track: errors, and thinned paths for pictures."""
+    later = {(score.track.shot_id, score.track.ball): score for score in watched}
+    entries = []
+    for score, path in zip(scores, predicted, strict=True):
+        track = score.track
+        thin = np.unique(np.linspace(0, len(path) - 1, _DRAWN).astype(int))
+        other = later.get((track.shot_id, track.ball))
+        entries.append(
+            {
+                "shot": track.shot_id,
+                "ball": track.ball,
+                "travel_m": round(track.travel, 3),
+                "rebounds": len(track.rebounds),
+                "mean_mm": round(1e3 * score.mean, 2),
+                "last_mm": round(1e3 * score.last, 2),
+                "mode_b_mm": None if other is None else round(1e3 * other.mean, 2),
+                "seen": track.positions[thin].round(4).tolist(),
+                "predicted": path[thin].round(4).tolist(),
+            }
+        )
+    return entries
+
+
+def _interval(halves: Sequence[Sequence[float]], seed: int) -> list[float]:
+    """Return the bootstrap 95 % interval of the mean of both halves' medians, of what either holds."""
+    rng = np.random.default_rng(seed)
+    medians = [
+        np.median(np.array(values)[rng.integers(0, len(values), (_BOOTSTRAPS, len(values)))], axis=1)
+        for values in halves
+    ]
+    return [round(float(v), 2) for v in np.percentile(np.mean(medians, axis=0), [2.5, 97.5])]
+
+
+def _mean(summaries: Sequence[dict[str, Any]], key: str) -> float:
+    return round(float(np.mean([summary[key] for summary in summaries])), 2)
 
 
 def _part(progress: Progress | None, index: int, text: str) -> Callable[[float], None] | None:

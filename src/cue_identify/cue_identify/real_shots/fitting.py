@@ -35,7 +35,7 @@ class FitConfig:
     scales: tuple[float, ...] = (0.3, 0.15, 0.1)
     evidence: float = 6.0
     iterations: int = 15
-    restarts: int = 10
+    restarts: int = 4
     jump: float = 0.5
     tolerance: float = 1e-4
 
@@ -79,7 +79,7 @@ class _Problem:
     """
 
     def __init__(self, model: MatchModel, tracks: Sequence[Track], evidence: float) -> None:
-        self.model, self.tracks = model, tracks
+        self.model, self.tracks = model, tuple(tracks)
         self.start = np.array([term.start for term in model.terms])
         self.spread = np.array([term.spread for term in model.terms])
         free = np.full(2 * len(tracks), np.inf)

@@ -5,25 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from cue_core.parameters import PARAMETERS, nominal_values
+from cue_identify.real_shots.hits import Hits
 from cue_identify.real_shots.recording import MATCH_TABLE
 from cue_identify.real_shots.terms import TERMS, Term, terms_of
-from cue_identify.real_shots.tracks import Track
+from cue_identify.real_shots.tracks import GRAVITY, Track
 from cue_sim.twin import Start, Twin
 
 BALL = 1
 """Id of the one ball that each simulation holds: nothing else is on the table until a track ends."""
-
-THROW_SPREAD = 0.03
-"""How much either share of the friction differs from what friction and cut angle say: the striker's spin, unknown,
-changes it by about half of the friction between balls."""
-
-_MEAN_COS = math.pi / 4  # of cut angles, where all offsets between the centres' paths are as likely
-_GRAVITY = 9.81
 
 
 class MatchModel:
@@ -47,12 +40,19 @@ class MatchModel:
         self.cushion_law = cushion_law
         self.terms: tuple[Term, ...] = terms_of(cushion_law)
         self._threads = threads
+        self._last: tuple[tuple[Track, ...], Hits] | None = None
 
     def named(self, values: np.ndarray) -> dict[str, float]:
         """Return a vector of values (K,) by the terms' names."""
         return dict(zip((term.name for term in self.terms), map(float, values), strict=True))
 
-    def predict(self, tracks: Sequence[Track], values: np.ndarray, spins: np.ndarray | None = None) -> list[np.ndarray]:
+    def predict(
+        self,
+        tracks: Sequence[Track],
+        values: np.ndarray,
+        spins: np.ndarray | None = None,
+        moved: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
         """Return where each track's ball is at its scored times, (T, 2) [m], table frame; NaN where the twin fails.
 
         Args:
@@ -60,24 +60,32 @@ class MatchModel:
             values: (K,) in the order of :attr:`terms`, within their limits.
             spins: (n, 2) by how many standard deviations the hit's backspin and side spin differ from what is
                 expected; None = not at all.
+            moved: (n, 4) what place [m] and velocity [m/s] at the start differ by from those measured.
         """
         if not tracks:
             return []
         value = self.named(values)
         twin, centre = self.twin(values)
         times = [track.times for track in tracks]
-        offsets = np.zeros((len(tracks), 2)) if spins is None else spins
         paths = twin.simulate_batch(
-            [start_state(track, value, centre, offset) for track, offset in zip(tracks, offsets, strict=True)],
+            start_states(tracks, value, centre, spins, moved, self._hits_of(tracks)),
             self.parameters(values),
             times,
-            horizon=max(float(t[-1]) for t in times) + 1e-6,
+            horizon=max(float(t[-1]) if len(t) else 0.0 for t in times) + 1e-6,
             threads=self._threads,
         )
         return [
             path.positions[:, 0] + centre if path.fault is None else np.full((len(path.times), 2), np.nan)
             for path in paths
         ]
+
+    def _hits_of(self, tracks: Sequence[Track]) -> Hits:
+        """Return the hits of tracks, those of the last tuple from memory: a fit asks for the same ones each time."""
+        if not isinstance(tracks, tuple):
+            return Hits(tracks)
+        if self._last is None or self._last[0] is not tracks:
+            self._last = (tracks, Hits(tracks))
+        return self._last[1]
 
     def parameters(self, values: np.ndarray) -> np.ndarray:
         """Return the twin's (P,) parameters: nominal where no term says otherwise.
@@ -114,61 +122,39 @@ class MatchModel:
         return Twin(table, ball_ids, extras=extras), np.array([west - east, south - north]) / 2
 
 
-class HitSpin(NamedTuple):
-    """The spin that a hit gives to a ball [rad/s]: backspin, side spin about the vertical, and how well each is known.
-
-    The last two are standard deviations.
-    """
-
-    back: float
-    side: float
-    back_stddev: float
-    side_stddev: float
-
-
-def hit_spin(track: Track, friction: float) -> HitSpin:
-    """Return the spin that the hit gives to a ball.
-
-    Friction acts at the contact against the slip: sideways v sin(cut), and downwards at the striker's front v cos(cut)
-    if it rolls. It throws the ball off the line of centres by the angle whose tangent is its sideways share, and it
-    leaves spins of 5/2 times its shares, in v/R (Alciatore TP A-14). A striker with side spin slips otherwise; so the
-    throw is taken as measured, as far as the measurement is better than what friction and cut angle say.
+def start_states(
+    tracks: Sequence[Track],
+    value: Mapping[str, float],
+    centre: np.ndarray,
+    spins: np.ndarray | None = None,
+    moved: np.ndarray | None = None,
+    hits: Hits | None = None,
+) -> list[Start]:
+    """Return the states that simulations of tracks start from.
 
     Args:
-        track: whose hit.
-        friction: between the balls.
-    """
-    size = 2.5 * track.hit_speed / MATCH_TABLE.ball_radius
-    unsure = size * THROW_SPREAD
-    striker = track.striker
-    if striker is None:
-        return HitSpin(size * friction * _MEAN_COS, 0.0, unsure, size * math.hypot(friction * _MEAN_COS, THROW_SPREAD))
-    usual = friction * math.sin(striker.cut)
-    trust = THROW_SPREAD**2 / (THROW_SPREAD**2 + striker.throw_stddev**2)
-    sideways = usual + trust * (math.tan(striker.throw) - usual)
-    return HitSpin(size * friction * math.cos(striker.cut), -size * sideways, unsure, unsure * math.sqrt(1 - trust))
-
-
-def start_state(
-    track: Track, value: Mapping[str, float], centre: np.ndarray, offset: np.ndarray | None = None
-) -> Start:
-    """Return the state that a simulation of a track starts from.
-
-    Args:
-        track: its place, velocity and hit.
+        tracks: their places, velocities and hits.
         value: of the terms, by name.
         centre: (2,) of the simulated table in the recording's table frame [m].
-        offset: (2,) of backspin and side spin from what is expected, in standard deviations; None = none.
+        spins: (n, 2) of backspin and side spin from what is expected, in standard deviations; None = none.
+        moved: (n, 4) what place [m] and velocity [m/s] differ by from those measured; None = nothing.
+        hits: of the tracks, where they are at hand.
     """
-    hit = hit_spin(track, value["ball_friction"])
-    back, side = hit.back, hit.side
-    if offset is not None:
-        back += float(offset[0]) * hit.back_stddev
-        side += float(offset[1]) * hit.side_stddev
-    # Since the hit the cloth has turned the ball forwards, at most until it rolls.
-    radius, moved = MATCH_TABLE.ball_radius, track.sliding_time
-    gained = 2.5 * value["sliding_friction"] * _GRAVITY * moved / radius
-    top = min(gained - back, float(np.hypot(*track.start_velocity)) / radius)
-    side -= math.copysign(min(value["spinning_deceleration"] * moved, abs(side)), side)
-    spin = [-top * math.sin(track.direction), top * math.cos(track.direction), side]
-    return Start((track.start_position - centre)[None], track.start_velocity[None], np.array([spin]), np.ones(1, bool))
+    known = hits or Hits(tracks)
+    expected, factor = known.spins(value["ball_friction"], value["ball_restitution"], value["sliding_friction"])
+    if spins is not None:
+        expected = expected + np.einsum("nij,nj->ni", factor, spins)
+    radius = MATCH_TABLE.ball_radius
+    starts = []
+    for i, track in enumerate(tracks):
+        place, velocity = track.start_position - centre, track.start_velocity
+        if moved is not None:
+            place, velocity = place + moved[i, :2], velocity + moved[i, 2:]
+        # Since the hit the cloth has turned the ball forwards, at most until it rolls.
+        back, side = map(float, expected[i])
+        gained = 2.5 * value["sliding_friction"] * GRAVITY * track.sliding_time / radius
+        top = min(gained - back, float(np.hypot(*velocity)) / radius)
+        side -= math.copysign(min(value["spinning_deceleration"] * track.sliding_time, abs(side)), side)
+        spin = [-top * math.sin(track.direction), top * math.cos(track.direction), side]
+        starts.append(Start(place[None], velocity[None], np.array([spin]), np.ones(1, bool)))
+    return starts

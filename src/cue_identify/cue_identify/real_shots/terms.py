@@ -59,6 +59,7 @@ TERMS: tuple[Term, ...] = (
     Term("line_north", "m", 0.0, 0.005, -0.02, 0.02, f"{_LINE} north", _UMB),
     Term("line_west", "m", 0.0, 0.005, -0.02, 0.02, f"{_LINE} west", _UMB),
     Term("ball_friction", "1", 0.06, 0.02, 0.0, 0.25, "between striker and struck ball", f"{_ALCIATORE}, TP A-14"),
+    Term("ball_restitution", "1", 0.93, 0.024, 0.8, 1.0, "between striker and struck ball", f"{_ALCIATORE}: 0.92-0.98"),
 )
 """What is fitted whatever the cushion law."""
 

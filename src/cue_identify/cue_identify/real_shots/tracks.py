@@ -32,7 +32,7 @@ _STRIKER_SAMPLES = 6
 _STRAIGHT = 0.0015  # [m]
 _SLOW = 0.05  # [m/s]: slower balls hardly leave their place
 # The state is a measurement, not a prediction: it is made with usual values of the cloth and never fitted.
-_GRAVITY, _SLIDING, _ROLLING = 9.81, 0.20, 0.005
+GRAVITY, SLIDING, _ROLLING = 9.81, 0.20, 0.005
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,11 @@ def slide_then_roll(since: np.ndarray, speed: float) -> tuple[np.ndarray, np.nda
         speed: right after the hit [m/s]; it rolls once 2/7 of it is gone (Alciatore TP 4.1).
     """
     since = np.maximum(np.asarray(since, float), 0.0)
-    slide = np.minimum(since, 2 * speed / (7 * _SLIDING * _GRAVITY))
+    slide = np.minimum(since, 2 * speed / (7 * SLIDING * GRAVITY))
     rolling = 5 / 7 * speed
-    roll = np.minimum(np.maximum(since - 2 * speed / (7 * _SLIDING * _GRAVITY), 0.0), rolling / (_ROLLING * _GRAVITY))
-    way = speed * slide - 0.5 * _SLIDING * _GRAVITY * slide**2 + rolling * roll - 0.5 * _ROLLING * _GRAVITY * roll**2
-    return way, speed - _SLIDING * _GRAVITY * slide - _ROLLING * _GRAVITY * roll
+    roll = np.minimum(np.maximum(since - 2 * speed / (7 * SLIDING * GRAVITY), 0.0), rolling / (_ROLLING * GRAVITY))
+    way = speed * slide - 0.5 * SLIDING * GRAVITY * slide**2 + rolling * roll - 0.5 * _ROLLING * GRAVITY * roll**2
+    return way, speed - SLIDING * GRAVITY * slide - _ROLLING * GRAVITY * roll
 
 
 def _track(shot: RecordedShot, ball: str) -> Track:
