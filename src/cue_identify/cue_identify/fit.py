@@ -56,8 +56,8 @@ class FitRequest:
         parameters: names; empty = the default set.
         evaluations: budget of simulated shots; 0 = that of the configuration.
         seed: of the search.
-        terms: empty, or ("auto",): held-out evidence chooses which terms of the registry are fitted, with half as
-            many simulated shots again. ``parameters`` must be empty then.
+        terms: empty, or ("auto",): held-out evidence chooses which terms of the registry are fitted, for at most as
+            many simulated shots again, and half as many to fit what was chosen. ``parameters`` must be empty then.
     """
 
     shot_ids: tuple[str, ...] = ()
@@ -197,6 +197,7 @@ class _Run:
     ) -> None:
         self._simulator, self._budget, self._space, self._choose = simulator, budget, space, choose
         self._replayer = Replayer(simulator, budget, config.threads)
+        self._rng, self._population, self._allowance = rng, config.population, budget.limit
         self._curriculum = Curriculum(self._replayer, space, rng, config.population)
 
     def whole(self, chosen: Split, present: ParameterEstimate, begin: float) -> FitOutcome:
@@ -218,8 +219,12 @@ class _Run:
         rescored = curriculum.cost_at(found.shots, found.point, fine)
         (start_cost,) = curriculum.cost(found.shots, [start], fine)
         selection = self._select(found) if self._choose else Selection(space, found.point, (), ())
-        space = self._space = selection.space
-        found = dataclasses.replace(found, point=selection.point)
+        if selection.terms:  # what the base could not explain, and where small errors grow, has changed
+            space = self._space = selection.space
+            larger = Curriculum(self._replayer, space, self._rng, self._population)
+            budget.limit = budget.spent + self._allowance // 2
+            found = larger.run(shots, selection.point.unit, REFIT)
+            curriculum.history.extend(larger.history)
         if not chosen.borrowed:
             verdict, held_out_error = self._judge(chosen, found.point, present, name)
         values = space.values(found.point.unit)
@@ -250,7 +255,7 @@ class _Run:
     def _select(self, found: Found) -> Selection:
         """Choose terms on the shots that the base explains; each is judged by shots left out, fold by fold."""
         budget = self._budget
-        budget.limit = max(budget.limit, budget.spent) + budget.limit // 2
+        budget.limit = budget.spent + self._allowance
         cushions = len(self._simulator.twin.table.cushions) if isinstance(self._simulator, TwinSimulator) else 0
         offered = optional_terms(self._simulator.ball_ids, cushions)
         offered = {term: names for term, names in offered.items() if not set(names) & set(self._space.names)}

@@ -6,7 +6,8 @@ Each round asks three questions, each dearer than the one before and of fewer te
    neutral value, say to first order how much log-likelihood each would gain, the prior included; no fit is needed. One
    is taken off for each parameter that the shots decide (Akaike 1974; with a prior: Spiegelhalter et al. 2002), so that
    a term of many parameters does not win by their number.
-2. Fit. The best few are fitted, from the present optimum.
+2. Fit. The best few are fitted, from the present optimum up to the second contact, then further: a term that was
+   missing has led the other parameters astray, and on whole shots no gradient leads back.
 3. Gate. The k folds again, now replayed: the parameters that the other folds alone give (one Newton step from the
    optimum of all, which stands for a refit: Giordano et al. 2019, "A Swiss army infinitesimal jackknife") predict the
    shots of each fold, whose own nuisances are fitted. With g_i the gain in predictive log-likelihood of shot i,
@@ -45,8 +46,10 @@ AUTO = "auto"
 
 _FOLDS = 5
 _FINALISTS = 3  # terms that are fitted in a round
+_HOPEFUL = 0.5  # [-] of what the gate asks for at least, to be expected to first order before a term is fitted
 _MOST_TERMS = 4  # added in all
-_ITERATIONS, _GAIN = 8, 0.2  # of a finalist's fit; log-likelihood that is worth another
+_STAGES = ((2, 0.02, 4), (3, 0.01, 4), (None, 0.01, 4))  # contacts, robust scale [m], iterations
+_ITERATIONS, _GAIN = 8, 0.2  # of a fit on whole shots; log-likelihood that is worth another
 _NUISANCES = 3  # iterations for those of a shot left out
 _FELT = 0.1  # [-] of a parameter's prior variance that the shots must take away for it to be fitted
 
@@ -68,6 +71,12 @@ class Step:
     gain: float
     margin: float
     words: str
+
+    @classmethod
+    def of(cls, term: str, action: str, gain: float, margin: float) -> Step:
+        """Return the step with its words."""
+        words = f"{term} {action}: {gain:+.1f} nat on shots left out, asked for more than {margin:.1f}"
+        return cls(term, action, gain, margin, words)
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ def optional_terms(ball_ids: Iterable[int], cushions: int) -> dict[str, tuple[st
 
 
 @dataclass(frozen=True)
-class _Model:
+class Model:
     """A fitted set of parameters, and what it does on shots left out.
 
     Attributes:
@@ -148,7 +157,7 @@ class Selector:
         """
         chosen: dict[str, tuple[str, ...]] = {}
         steps: list[Step] = []
-        model = self._fit(space, point)
+        model = self.fit(space, point, anew=False)
         while len(chosen) < _MOST_TERMS:
             left = {term: tuple(names) for term, names in offered.items() if term not in chosen}
             found = self._forward(model, left, len(offered), steps)
@@ -161,50 +170,50 @@ class Selector:
         return Selection(model.space, model.point, tuple(chosen), tuple(steps))
 
     def _forward(
-        self, model: _Model, left: Mapping[str, tuple[str, ...]], offered: int, steps: list[Step]
-    ) -> tuple[str, tuple[str, ...], _Model] | None:
+        self, model: Model, left: Mapping[str, tuple[str, ...]], offered: int, steps: list[Step]
+    ) -> tuple[str, tuple[str, ...], Model] | None:
         """Return the term to add, its parameters, and the model with it; None when none passes the gate."""
         self._replayer.budget.stage = "terms: score test"
         ranked = self.rank(model, left)
-        best: tuple[float, str, tuple[str, ...], _Model] | None = None
+        best: tuple[float, str, tuple[str, ...], Model] | None = None
         for term, names, expected in ranked[:_FINALISTS]:
-            if expected <= 0:
+            if expected <= _HOPEFUL * math.log(offered):
                 break
             self._replayer.budget.stage = f"terms: {term}"
-            larger = self._fit(*_moved(model.space, model.point, (*model.space.names, *names)))
-            gain, margin = self._compare(larger, model, offered)
+            larger = self.fit(*_moved(model.space, model.point, (*model.space.names, *names)))
+            gain, margin = self.compare(larger, model, offered)
             if gain > margin:  # the smaller model may have stopped in a worse place: it gets the larger one's
-                back = self._fit(*_moved(larger.space, larger.point, model.space.names, neutral=names))
+                back = self.fit(*_moved(larger.space, larger.point, model.space.names, neutral=names))
                 model = back if back.objective < model.objective else model
-                gain, margin = self._compare(larger, model, offered)
+                gain, margin = self.compare(larger, model, offered)
             added = gain > margin
-            steps.append(_step(term, "outdone" if added else "refused", gain, margin))
+            steps.append(Step.of(term, "outdone" if added else "refused", gain, margin))
             if added and (best is None or gain - margin > best[0]):
                 best = (gain - margin, term, names, larger)
         if best is None:
             return None
         _, term, names, found = best
         k = max(i for i, step in enumerate(steps) if step.term == term)
-        steps[k] = _step(term, "added", steps[k].gain, steps[k].margin)
+        steps[k] = Step.of(term, "added", steps[k].gain, steps[k].margin)
         return term, names, found
 
     def _backward(
-        self, model: _Model, space: Space, chosen: dict[str, tuple[str, ...]], offered: int, steps: list[Step]
-    ) -> _Model:
+        self, model: Model, space: Space, chosen: dict[str, tuple[str, ...]], offered: int, steps: list[Step]
+    ) -> Model:
         """Return the model without the terms that the others have made superfluous; ``chosen`` loses them."""
         for term in list(chosen)[:-1]:  # the last one has just been asked
             rest = [name for other, names in chosen.items() if other != term for name in names]
             self._replayer.budget.stage = f"terms: without {term}"
-            without = self._fit(*_moved(model.space, model.point, (*space.names, *rest), neutral=chosen[term]))
-            gain, margin = self._compare(model, without, offered)
+            without = self.fit(*_moved(model.space, model.point, (*space.names, *rest), neutral=chosen[term]))
+            gain, margin = self.compare(model, without, offered)
             kept = gain > margin
-            steps.append(_step(term, "kept" if kept else "removed", gain, margin))
+            steps.append(Step.of(term, "kept" if kept else "removed", gain, margin))
             if not kept:
                 model = without
                 del chosen[term]
         return model
 
-    def rank(self, model: _Model, left: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...], float]]:
+    def rank(self, model: Model, left: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...], float]]:
         """Return term, parameters that the shots feel, and expected gain of each term, best first.
 
         Args:
@@ -235,13 +244,21 @@ class Selector:
         covariance = np.linalg.inv(np.diag(precision) + information)
         return float(0.5 * gradient @ covariance @ gradient - np.trace(covariance @ information))
 
-    def _fit(self, space: Space, point: Point) -> _Model:
-        polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
+    def fit(self, space: Space, start: Point, anew: bool = True) -> Model:
+        """Return the optimum near a point; ``anew``: from the first contacts on, too."""
         every = np.ones(len(space.names), bool)
-        point, objective, _ = polish.run(point, every, _ITERATIONS, _GAIN)
+        polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
+        starts = [start]
+        for contacts, scale, iterations in _STAGES if anew else ():
+            shots = [shot.until(contacts) for shot in self._shots]
+            early = Polish(self._replayer, shots, space, scale, space.nominal, places=contacts is None)
+            starts.append(early.run(starts[-1], every, iterations, _GAIN)[0])
+        heights = [polish.objective(p, self._replayer.run(p.trials(space, self._shots))) for p in starts]
+        best = int(np.argmin(heights))
+        point, objective, _ = polish.run(starts[best], every, _ITERATIONS, _GAIN)
         lines = self._linearise(space, point)
         f = dispersion(lines, np.diag(1.0 / space.prior_stddev**2))
-        return _Model(space, point, objective, lines, f, self._left_out(space, point, lines, f))
+        return Model(space, point, objective, lines, f, self._left_out(space, point, lines, f))
 
     def _linearise(self, space: Space, point: Point) -> Linearised:
         polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
@@ -265,7 +282,7 @@ class Selector:
             losses[fold] = polish.losses(end, replayed)
         return losses
 
-    def _compare(self, larger: _Model, smaller: _Model, offered: int) -> tuple[float, float]:
+    def compare(self, larger: Model, smaller: Model, offered: int) -> tuple[float, float]:
         """Return the larger model's gain on shots left out, and the margin it must exceed; see the module."""
         gains = (smaller.left_out - larger.left_out) / larger.dispersion
         spread = float(np.std(gains, ddof=1)) * math.sqrt(len(gains)) if len(gains) > 1 else math.inf
@@ -280,8 +297,3 @@ def _moved(space: Space, point: Point, names: Sequence[str], neutral: Iterable[s
         values[order.index(name)] = PARAMETERS[name].nominal
     other = Space.of(names, values)
     return other, Point(other.unit(values), point.nuisance)
-
-
-def _step(term: str, action: str, gain: float, margin: float) -> Step:
-    words = f"{term} {action}: {gain:+.1f} nat on shots left out, asked for more than {margin:.1f}"
-    return Step(term, action, gain, margin, words)
