@@ -12,21 +12,25 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # the backend must be chosen first
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from benchmarks.fit.structure import EFFECTS, PLAIN, is_hit
 
+_PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 _GOOD, _BAD, _MUTED = "#0b6e8f", "#b42318", "#8a94a0"
 _METHODS = {"cue": ("CUE", _GOOD), "cma": ("CMA-ES, whole shots", "#c77700"), "sysid": ("mujoco.sysid", "#6b4fa0")}
 
 
 def plot(data: Mapping[str, Any], path: Path) -> None:
     """Write the picture as PNG."""
-    figure, axes = plt.subplots(2, 2, figsize=(13.5, 9.0), width_ratios=(1.25, 1))
+    figure, axes = plt.subplots(2, 3, figsize=(17.5, 9.0), width_ratios=(1.25, 1, 0.75))
     detail = data.get("detail", {})
     _race(axes[0][0], detail.get("race", {}))
     _errors(axes[0][1], detail.get("recovery", {}), detail.get("noisy", {}))
-    _bars(axes[1][0], detail.get("recovery", {}))
+    _residual(axes[0][2], detail.get("residual", {}))
+    _deviations(axes[1][0], detail.get("recovery", {}))
     _terms(axes[1][1], detail.get("terms", {}))
+    _times(axes[1][2], data)
     for row in axes:
         for one in row:
             one.spines[["top", "right"]].set_visible(False)
@@ -57,6 +61,8 @@ def _race(axes: Axes, worlds: Mapping[str, Any]) -> None:
     axes.annotate("1 cm", (0.055, 1.04), color=_BAD, fontsize=9, va="bottom")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_PLAIN)
     axes.set_xlabel("wall time [s]; one line per table, dot: end")
     axes.set_ylabel("held-out rest error [cm]")
     axes.grid(alpha=0.25, which="both", lw=0.5)
@@ -74,18 +80,20 @@ def _errors(axes: Axes, recovery: Mapping[str, Any], noisy: Mapping[str, Any]) -
         for i, world in enumerate(worlds.values()):
             axes.plot(i + 0.16 * (2 * k - 1), 1e3 * world["rest_m"], "o", color=colour, ms=8)
             axes.plot(i + 0.16 * (2 * k - 1), 1e3 * world["rest_median_m"], "_", color=colour, ms=14)
-        axes.plot([], [], "o", color=colour, label=f"{label} (line: limit of the mean)")
+        axes.plot([], [], "o", color=colour, label=label)
         axes.axhline(limit, color=colour, lw=1, ls="--")
     for i, world in enumerate(recovery.values()):
-        axes.plot(i, 1e3 * world["unfitted_m"], "x", color=_MUTED, ms=8, label="unfitted" if not i else None)
+        axes.plot(i, 1e3 * world["unfitted_m"], "x", color=_MUTED, ms=8, label="textbook" if not i else None)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(_PLAIN)
     axes.set_xticks(range(len(recovery)), [f"table {i}" for i in range(len(recovery))])
     axes.set_ylabel("error [mm]; dot: mean, dash: median shot")
-    axes.legend(frameon=False, fontsize=9, loc="center right")
+    axes.set_xlabel("dashed: limits of the mean")
+    axes.legend(frameon=False, fontsize=9, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 0.72), columnspacing=1.0)
     return None
 
 
-def _bars(axes: Axes, worlds: Mapping[str, Any]) -> None:
+def _deviations(axes: Axes, worlds: Mapping[str, Any]) -> None:
     axes.set_title("Estimate less truth, in its own stated standard deviations", loc="left")
     if not worlds:
         return _nothing(axes)
@@ -119,4 +127,49 @@ def _terms(axes: Axes, runs: Mapping[str, Any]) -> None:
     axes.set_yticks(range(len(kinds)), [f"{kind.replace('_', ' ')}" for kind in kinds])
     axes.set_xticks(range(5), [f"table {i}" for i in range(5)])
     axes.set_xlabel("blue: right, red: wrong")
+    return None
+
+
+def _residual(axes: Axes, runs: Mapping[str, Any]) -> None:
+    axes.set_title("A learned correction", loc="left")
+    if not runs:
+        return _nothing(axes)
+    for k, run in enumerate(runs.values()):
+        axes.plot([k - 0.15, k + 0.15], [1e3 * run["without_m"], 1e3 * run["with_m"]], color=_MUTED, lw=1.5)
+        axes.plot(k - 0.15, 1e3 * run["without_m"], "o", color=_MUTED, ms=7, label=None if k else "parameters alone")
+        axes.plot(k + 0.15, 1e3 * run["with_m"], "o", color=_GOOD, ms=7, label=None if k else "and what was learned")
+    axes.set_xticks(range(len(runs)), [name.rstrip("0123456789") for name in runs], fontsize=9)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("cloth")
+    axes.set_ylabel("held-out rest error [mm]")
+    axes.legend(frameon=False, fontsize=9)
+    return None
+
+
+def _times(axes: Axes, data: Mapping[str, Any]) -> None:
+    axes.set_title("Longest times, in shares of their limits", loc="left")
+    recovery = data.get("recovery", {})
+    known = (
+        ("fit of 20 shots", recovery.get("wall_s"), 90.0),
+        ("one more shot", data.get("refit_s"), 10.0),
+        ("cancel", data.get("cancel_s"), 0.2),
+    )
+    bars = [(name, value, limit) for name, value, limit in known if isinstance(value, float)]
+    if not bars:
+        return _nothing(axes)
+    for k, (_, value, limit) in enumerate(bars):
+        axes.barh(k, min(value / limit, 2.0), height=0.5, color=_GOOD if value <= limit else _BAD)
+        axes.text(
+            min(value / limit, 2.0) + 0.02,
+            k,
+            f"{value:.2g} s of {limit:g} s",
+            va="center",
+            fontsize=9,
+            backgroundcolor="w",
+        )
+    axes.axvline(1.0, color=_BAD, lw=1, ls="--")
+    axes.set_xlim(0, 2.6)
+    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars])
+    axes.invert_yaxis()
+    axes.set_xticks([0, 1, 2])
     return None

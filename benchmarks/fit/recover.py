@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.fit.whole import Curve
 from benchmarks.fit.worlds import BALLS, NOISES, SHOTS, HeldOut, World, draw_world, stream, table
+from benchmarks.harness import BenchmarkError
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
 from cue_core.shots import ShotRecord
 from cue_identify.errors import FitCode, FitError
@@ -92,38 +94,43 @@ def refit(seed: int, index: int) -> dict[str, Any]:
 
 
 def _promoted(estimate: ParameterEstimate) -> ParameterEstimate:
-    from dataclasses import replace
-
     return replace(estimate, revision=1)
 
 
-def cancel(seed: int, index: int, moments: Sequence[float]) -> dict[str, Any]:
-    """Cancel fits after so many seconds each; return how long each took to end [s]."""
+def cancel(seed: int, index: int, shares: Sequence[float]) -> dict[str, Any]:
+    """Cancel fits after such shares of the time that one takes; return when, and how long each took to end [s].
+
+    Raises:
+        BenchmarkError: every fit ended before it could be cancelled.
+    """
     _, records, _ = case(seed, index, "recovery")
-    return {"moments_s": list(moments), "seconds": [_cancelled(records, seed, moment) for moment in moments]}
+    _, whole, _ = fit(records, seed)
+    ended = {share * whole: _cancelled(records, seed, share * whole) for share in shares}
+    known = {moment: seconds for moment, seconds in ended.items() if seconds is not None}
+    if not known:
+        raise BenchmarkError("every fit ended before it could be cancelled")
+    return {"moments_s": list(known), "seconds": list(known.values())}
 
 
-def _cancelled(records: Sequence[ShotRecord], seed: int, moment: float) -> float:
-    asked = threading.Event()
-    when = [float("nan")]
-
-    def ask() -> None:
-        when[0] = time.perf_counter()
-        asked.set()
+def _cancelled(records: Sequence[ShotRecord], seed: int, moment: float) -> float | None:
+    """Return how long a fit took to end once it was cancelled [s]; None = it had ended before."""
+    asked: list[float] = []
 
     def stop() -> FitError | None:
-        return FitError(FitCode.CANCELED, "cancelled") if asked.is_set() else None
+        return FitError(FitCode.CANCELED, "cancelled") if asked else None
 
     fitter = Fitter(TwinSimulator(table(), BALLS), FitConfig(threads=THREADS))
-    timer = threading.Timer(moment, ask)
+    timer = threading.Timer(moment, lambda: asked.append(time.perf_counter()))
     timer.start()
     try:
         fitter.fit(records, FitRequest(seed=seed), stop=stop)
+        return None
     except FitError as error:
         if error.code is not FitCode.CANCELED:
             raise
-    timer.cancel()
-    return max(time.perf_counter() - when[0], 0.0) if asked.is_set() else 0.0
+        return time.perf_counter() - asked[0]
+    finally:
+        timer.cancel()
 
 
 def curve(records: Sequence[ShotRecord], held_out: HeldOut, seed: int) -> Curve:
