@@ -104,20 +104,22 @@ def build_spec(
     return spec
 
 
-def add_noses(spec: mujoco.MjSpec, table: TableModel, **look: Any) -> list[str]:
+def add_noses(spec: mujoco.MjSpec, table: TableModel, inwards: Sequence[float] = (0.0,) * 6, **look: Any) -> list[str]:
     """Add the capsules of noses and jaws to the world and return their names; contacts are off.
 
-    They are hidden by default (group 3): the scenery shows the rubber. ``look`` are further fields of the geoms.
+    They are hidden by default (group 3): the scenery shows the rubber. Each cushion stands ``inwards`` [m] of its line;
+    ``look`` are further fields of the geoms.
     """
+    shift = {c.name: offset * c.normal for c, offset in zip(table.cushions, inwards, strict=False)}
     radius = NOSE_RADIUS * table.ball_radius
     height = table.nose_height + radius * math.sin(contact_tilt(table))
     segments = nose_segments(table)
-    for name, (_cushion, start, end) in segments.items():
+    for name, (cushion, start, end) in segments.items():
         spec.worldbody.add_geom(
             name=name,
             type=mujoco.mjtGeom.mjGEOM_CAPSULE,
             size=[radius, 0, 0],
-            fromto=[*start, height, *end, height],
+            fromto=[*(start + shift[cushion]), height, *(end + shift[cushion]), height],
             contype=0,
             conaffinity=0,
             group=3,

@@ -34,6 +34,7 @@ from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.table import TableModel
+from cue_core.terms import places
 from cue_sim.model import add_noses, ball_dimensions
 from cue_sim.scenery import add_scenery, dress_ball
 
@@ -107,7 +108,7 @@ def portable_spec(
     Args:
         table: geometry.
         ball_ids: of the balls.
-        estimate: of the twin; the file names its parameters, and the bed is tilted by them.
+        estimate: of the twin; the file names its parameters, and has its tilt, noses, and sizes and masses of balls.
         balls: where they lie; others lie somewhere on the table.
         parameters: of the contacts; None = the twin's own.
         statement: what the file says of itself; see :func:`read_statement`.
@@ -119,6 +120,7 @@ def portable_spec(
         CueError: the balls make no sense.
     """
     radius, mass = ball_dimensions(table, ball_ids, radii, masses)
+    radius, mass = radius * ratios(estimate, "ball_diameter", ball_ids), mass * ratios(estimate, "ball_mass", ball_ids)
     parameters = parameters or PortableParameters.unfitted(estimate)
     spec = mujoco.MjSpec()
     spec.modelname = f"{table.name}_portable"
@@ -127,7 +129,7 @@ def portable_spec(
     if visual:
         add_scenery(spec, table)
     _add_bed(spec, table)
-    noses = add_noses(spec, table, mass=0, rgba=_UNSEEN)
+    noses = add_noses(spec, table, estimate.values[places("noses")].tolist(), mass=0, rgba=_UNSEEN)
     where = {b.ball_id: b.position for b in balls if b.in_play}
     for k, ball in enumerate(ball_ids):
         default = np.array([-0.4 + 0.8 * (k % 8) / 8, -0.3 + 0.3 * (k // 8)]) * [table.length, table.width]
@@ -155,6 +157,11 @@ def portable_spec(
         for other in ball_ids[:k]:
             _add_ball_pair(spec, ball, other, parameters)
     return spec
+
+
+def ratios(estimate: ParameterEstimate, term: str, ball_ids: Sequence[int]) -> np.ndarray:
+    """Return the (n,) ratios that a term of balls has, "ball_mass" or "ball_diameter"."""
+    return estimate.values[places(term)][list(ball_ids)]
 
 
 def save_portable(

@@ -19,7 +19,7 @@ from cue_sim import kernel
 from cue_sim.kernel import Layout
 from cue_sim.laws import Laws
 from cue_sim.path import Start
-from cue_sim.portable import PortableParameters, portable_spec
+from cue_sim.portable import PortableParameters, portable_spec, ratios
 from cue_sim.rollouts import cores
 from cue_sim.twin import Twin
 
@@ -77,7 +77,7 @@ class PortableTable:
             visual=False,
         )
         self.model = spec.compile()
-        self._radius = twin.layout.radius
+        self._radius = twin.layout.radius * ratios(estimate, "ball_diameter", twin.ball_ids)
         self._free: queue.SimpleQueue[mujoco.MjData] = queue.SimpleQueue()
         self._pockets = twin.layout.pocket_positions.reshape(-1, 2)
 
@@ -203,6 +203,7 @@ class ExactImpacts:
         """Use the twin's own model and laws with the estimate's values."""
         self._laws = Laws.from_parameters(estimate.values, **twin.extras)
         self._model, self._twin = twin.model, twin
+        self._radius = twin.layout.radius * ratios(estimate, "ball_diameter", twin.ball_ids)
 
     def impacts(self, starts: Sequence[Start]) -> np.ndarray:
         """Return (B, n, 3) of :func:`rolling` after each probed impact [m/s]."""
@@ -216,7 +217,7 @@ class ExactImpacts:
             )
             kernel.start(model, data, layout, position, velocity, spin, playing)
             kernel.advance(model, data, layout, self._laws, playing, SETTLED, _KERNEL_STEP)
-            found.append(rolling(layout.velocities(data), layout.spins(data), layout.radius))
+            found.append(rolling(layout.velocities(data), layout.spins(data), self._radius))
         return np.array(found)
 
 

@@ -18,7 +18,7 @@ from cue_core.table import TableModel
 from cue_sim.config_files import config_file
 from cue_sim.export import load_balls, save_twin
 from cue_sim.path import Start
-from cue_sim.portable import PortableParameters, read_statement, save_portable
+from cue_sim.portable import PortableParameters, portable_spec, read_statement, save_portable
 from cue_sim.portable_fit import benchmark, fit_files, fit_portable
 from cue_sim.portable_measure import measure, probe_shots, rest_difference
 from cue_sim.portable_play import ExactImpacts, PortableCancelledError, PortableTable, Rest
@@ -28,8 +28,8 @@ from cue_sim.twin import Twin
 TABLE = TableModel.load(config_file("tables", "small"))
 RADIUS = TABLE.ball_radius
 BALLS = tuple(BallState(b, np.array(p)) for b, p in ((0, (-0.3, 0.05)), (1, (0.1, 0.01)), (3, (0.2, 0.12))))
-# Away from the nominal values by a tenth, alternately up and down.
-_FACTORS = 1 + 0.1 * np.array([(-1) ** k for k in range(len(PARAMETERS))])
+# Away from the nominal values by a tenth, alternately up and down; what a copy can only imitate stays out.
+_FACTORS = 1 + 0.1 * np.array([(-1) ** k if k < 11 else 0 for k in range(len(PARAMETERS))])
 _HIGHEST = 0.999 * np.array([p.maximum for p in PARAMETERS.values()])
 ESTIMATE = replace(
     ParameterEstimate.nominal(),
@@ -88,6 +88,23 @@ def test_the_file_alone_serves_stock_mujoco_in_a_new_process(session, tmp_path) 
     assert there["speed"] < 1e-6
     assert there["rest"][0][0] > -0.2  # it rolled on from x = -0.3
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_copy_has_the_sizes_masses_and_noses_of_the_estimate() -> None:
+    values = ESTIMATE.values.copy()
+    for name, value in (("mass_ratio_3", 0.8), ("diameter_ratio_1", 0.95), ("nose_offset_2", 0.004)):
+        values[list(PARAMETERS).index(name)] = value
+    plain, other = (
+        portable_spec(TABLE, (0, 1, 3), e, visual=False).compile() for e in (ESTIMATE, replace(ESTIMATE, values=values))
+    )
+    ratio = other.body_mass / np.where(plain.body_mass > 0, plain.body_mass, 1)
+    assert [ratio[other.body(f"ball_{b}").id] for b in (0, 1, 3)] == pytest.approx([1, 1, 0.8])
+    assert other.geom("ball_1").size[0] == pytest.approx(0.95 * RADIUS) == other.body("ball_1").pos[2]
+    east = TABLE.cushions[2]
+    moved = [other.geom(f"nose_{c.name}").pos - plain.geom(f"nose_{c.name}").pos for c in TABLE.cushions]
+    np.testing.assert_allclose(moved[2][:2], 0.004 * east.normal, atol=1e-12)
+    assert not np.any(moved[:2]) and not np.any(moved[3:])
+    assert other.numeric("mass_ratio_3").data[0] == 0.8
 
 
 def test_the_statement_inside_is_what_measuring_gives(session, twin) -> None:
