@@ -160,19 +160,18 @@ class Selector:
         model = self.fit(space, point, anew=False)
         while len(chosen) < _MOST_TERMS:
             left = {term: tuple(names) for term, names in offered.items() if term not in chosen}
-            found = self._forward(model, left, len(offered), steps)
-            if found is None:
+            model, added = self._forward(model, left, len(offered), steps)
+            if not added:
                 break
-            term, names, model = found
-            chosen[term] = names
+            chosen.update(added)
         if len(chosen) > 1:
             model = self._backward(model, space, chosen, len(offered), steps)
         return Selection(model.space, model.point, tuple(chosen), tuple(steps))
 
     def _forward(
         self, model: Model, left: Mapping[str, tuple[str, ...]], offered: int, steps: list[Step]
-    ) -> tuple[str, tuple[str, ...], Model] | None:
-        """Return the term to add, its parameters, and the model with it; None when none passes the gate."""
+    ) -> tuple[Model, dict[str, tuple[str, ...]]]:
+        """Return the model with the best term that passes the gate, and that term's parameters; none = as it was."""
         self._replayer.budget.stage = "terms: score test"
         ranked = self.rank(model, left)
         best: tuple[float, str, tuple[str, ...], Model] | None = None
@@ -191,11 +190,11 @@ class Selector:
             if added and (best is None or gain - margin > best[0]):
                 best = (gain - margin, term, names, larger)
         if best is None:
-            return None
+            return model, {}
         _, term, names, found = best
         k = max(i for i, step in enumerate(steps) if step.term == term)
         steps[k] = Step.of(term, "added", steps[k].gain, steps[k].margin)
-        return term, names, found
+        return found, {term: names}
 
     def _backward(
         self, model: Model, space: Space, chosen: dict[str, tuple[str, ...]], offered: int, steps: list[Step]
