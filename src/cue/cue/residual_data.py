@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cue.offline_inputs import Model
+from cue.residual_local import Bend, Kink, bends, kinks
 from cue_core.shots import ShotRecord
 from cue_identify.observations import CUE_BALL, ShotData, observe, why_unusable
 from cue_identify.replay import Replayed
@@ -67,7 +68,7 @@ class Samples:
         return np.linalg.norm(self.error, axis=1)
 
     def only(self, kept: np.ndarray) -> Samples:
-        """Return the samples of a mask (m,)."""
+        """Return the samples of a mask (m,), or those at some places, in that order."""
         return Samples(*(getattr(self, f.name)[kept] for f in dataclasses.fields(self)))
 
 
@@ -95,11 +96,15 @@ class Residuals:
     Attributes:
         samples: of all of them.
         shots: replayed.
+        bends: of balls between contacts.
+        kinks: of balls at contacts.
         excluded: why a shot was not replayed, by shot id.
     """
 
     samples: Samples
     shots: tuple[ShotRow, ...]
+    bends: tuple[Bend, ...]
+    kinks: tuple[Kink, ...]
     excluded: dict[str, str]
 
 
@@ -111,24 +116,29 @@ def replay(model: Model, records: Sequence[ShotRecord], tell: Callable[[int], No
         records: as observed.
         tell: told after each shot how many are done.
     """
-    parts: list[Samples] = []
-    rows: list[ShotRow] = []
+    found = _Found([], [], [], [])
     excluded: dict[str, str] = {}
     for done, record in enumerate(records, start=1):
         name = record.shot_id or f"record {record.index}"
         ids = tuple(ball.ball_id for ball in record.before if ball.in_play)
         reason = why_unusable(record, ids)
         if not reason:
-            reason = _replay_one(model, record, ids, parts, rows)
+            reason = _replay_one(model, record, ids, found)
         if reason:
             excluded[name] = reason
         tell(done)
-    return Residuals(_joined(parts), tuple(rows), excluded)
+    return Residuals(_joined(found.samples), tuple(found.shots), tuple(found.bends), tuple(found.kinks), excluded)
 
 
-def _replay_one(
-    model: Model, record: ShotRecord, ids: tuple[int, ...], parts: list[Samples], rows: list[ShotRow]
-) -> str:
+@dataclass
+class _Found:
+    samples: list[Samples]
+    shots: list[ShotRow]
+    bends: list[Bend]
+    kinks: list[Kink]
+
+
+def _replay_one(model: Model, record: ShotRecord, ids: tuple[int, ...], found: _Found) -> str:
     """Replay one shot; return why that was of no use, else empty."""
     twin = for_balls(model.twin, ids)
     shot = observe(record, _direction(model, record, ids))
@@ -138,9 +148,17 @@ def _replay_one(
     path = twin.simulate(start, model.estimate.values, np.maximum(shot.times, 0.0))
     if path.fault:
         return f"the twin fails on it: {path.fault}"
-    parts.append(_samples(shot, path, twin))
+    samples = _samples(shot, path, twin)
+    found.samples.append(samples)
+    for ball in np.unique(samples.ball):
+        rows = samples.only(samples.ball == ball)
+        rows = rows.only(np.argsort(rows.time, kind="stable"))
+        own = [e.time for e in path.events if e.kind == EventKind.CUSHION and e.ball == ball]
+        own += [e.time for e in path.events if e.kind == EventKind.BALL_BALL and ball in (e.ball, e.other)]
+        found.bends.extend(bends(record.index, rows.time, rows.place, rows.error, own))
+        found.kinks.extend(kinks(record.index, int(ball), rows.time, rows.place, rows.error, path.events, twin.table))
     contacts = path.contacts(EventKind.BALL_BALL) + path.contacts(EventKind.CUSHION)
-    rows.append(ShotRow(record, shot.turn, rest_error(record, path, ids), contacts))
+    found.shots.append(ShotRow(record, shot.turn, rest_error(record, path, ids), contacts))
     return ""
 
 

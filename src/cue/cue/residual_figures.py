@@ -1,4 +1,4 @@
-"""Pictures of residuals: by contact, speed, place, time and shot."""
+"""Pictures of residuals: by contact, place, speed, time and shot."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from cue_core.table import TableModel
 
 _COLOURS = {STRIKE: MUTED, CUSHION: "#c0602a", BALL: ACCENT, MISSED: "#7b3f99"}
 _FEWEST = 5  # samples that make a box or a point of a curve
-_CELLS = (12, 6)  # of the map, along and across the table
-_EARLY = 2  # contacts up to which errors tell of a place, and not of what was hit on the way
+_CELLS = (6, 3)  # of the map, along and across the table
+_FEWEST_BENDS = 2  # that make a cell of it
+_LEAST_SCALE = 25.0  # [mm/s^2] of its colours, a third of what slows a rolling ball: noise must not look like a find
 
 
 def _millimetres(axes: Axes, low: float = 0.1) -> None:
@@ -55,12 +56,11 @@ def by_contact(samples: Samples) -> Figure:
         label = f"{count}+" if count == MOST_CONTACTS else f"{count}"
         labels.append(f"{label}\n{tracks} ball{'' if tracks == 1 else 's'}" if tracks else label)
     axes.set_xticks(range(len(labels)), labels)
-    axes.set_xlabel("contacts behind the ball's motion")
+    axes.set_xlabel("contacts behind the ball's motion; box: half of the samples, line: 90 % of them")
     _millimetres(axes)
-    axes.set_title("box: half of the samples, line: 90 % of them", fontsize=8.5, loc="left", color=MUTED)
     seen = [kind for kind in _COLOURS if (samples.kind == kind).any()]
     handles = [Line2D([], [], color=_COLOURS[kind], lw=6, label=KINDS[kind]) for kind in seen]
-    axes.legend(handles=handles, frameon=False, loc="upper left")
+    axes.legend(handles=handles, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=8)
     return figure
 
 
@@ -131,36 +131,47 @@ def by_time(samples: Samples) -> Figure:
     return figure
 
 
-def by_place(samples: Samples, table: TableModel) -> Figure:
-    """Draw the table with the median error in each part of it, up to the second contact, and where it points."""
+def by_place(residuals: Residuals, table: TableModel) -> Figure:
+    """Draw the acceleration of balls between contacts beyond the twin's, in each part of the table."""
     figure, axes = plt.subplots(figsize=(8.4, 4.6))
     draw_table(axes, table)
-    early = samples.only(samples.contacts <= _EARLY)
     half = np.array([table.length, table.width]) / 2
-    cells = np.full(_CELLS, np.nan)
-    middles, arrows = [], []
-    if len(early.time):
-        index = np.clip(((early.place + half) / (2 * half) * _CELLS).astype(int), 0, np.array(_CELLS) - 1)
-        for i in range(_CELLS[0]):
-            for j in range(_CELLS[1]):
-                here = (index == (i, j)).all(axis=1)
-                if here.sum() < _FEWEST:
-                    continue
-                cells[i, j] = 1000 * np.median(early.size[here])
-                middles.append(((np.array([i, j]) + 0.5) / _CELLS * 2 - 1) * half)
-                arrows.append(np.median(early.error[here], axis=0))
+    found = [bend for bend in residuals.bends if (np.abs(bend.place) < half).all()]
+    cells, middles, arrows, noise = np.full(_CELLS, np.nan), [], [], []
+    index = np.array([((bend.place + half) / (2 * half) * _CELLS).astype(int) for bend in found]).reshape(-1, 2)
+    for i, j in itertools.product(range(_CELLS[0]), range(_CELLS[1])):
+        here = [bend for bend, cell in zip(found, index, strict=True) if tuple(cell) == (i, j)]
+        if len(here) < _FEWEST_BENDS:
+            continue
+        cells[i, j] = 1000 * np.median([bend.along for bend in here])
+        middles.append(((np.array([i, j]) + 0.5) / _CELLS * 2 - 1) * half)
+        arrows.append(np.median([bend.missing for bend in here], axis=0))
+        x, y = middles[-1] - [0, 0.34 * 2 * half[1] / _CELLS[1]]
+        axes.text(x, y, str(len(here)), fontsize=6.5, ha="center")
+        if len(here) > 2:
+            noise.append(_spread([bend.along for bend in here]))
     if middles:
         extent = (-half[0], half[0], -half[1], half[1])
-        picture = axes.imshow(cells.T, extent=extent, origin="lower", cmap="YlOrRd", vmin=0, zorder=1.5, alpha=0.85)
-        bar = figure.colorbar(picture, ax=axes, shrink=0.75, pad=0.02)
-        bar.set_label("median error [mm]")
+        largest = max(float(np.nanmax(np.abs(cells))), _LEAST_SCALE)
+        picture = axes.imshow(
+            cells.T, extent=extent, origin="lower", cmap="RdBu", vmin=-largest, vmax=largest, zorder=1.5, alpha=0.8
+        )
+        figure.colorbar(picture, ax=axes, shrink=0.75, pad=0.02).set_label("along the way [mm/s²], red: slower here")
         longest = max(float(np.max(np.linalg.norm(arrows, axis=1))), 1e-9)
-        _arrows(axes, np.array(middles), np.array(arrows), 0.9 * 2 * half[0] / _CELLS[0] / longest)
-        told = f"arrows: median error, where the ball was predicted; the longest is {1000 * longest:.1f} mm"
+        _arrows(axes, np.array(middles), np.array(arrows), 0.45 * 2 * half[0] / _CELLS[0] / longest)
+        told = f"what the twin lacks between contacts; longest arrow {1000 * longest:.0f} mm/s², small numbers: balls"
+        if noise:
+            told += f"; a cell is known to about {1000 * np.median(noise):.0f} mm/s²"
     else:
-        told = "too few samples for a map"
-    axes.set_title(f"up to {_EARLY} contacts; {told}", fontsize=8.5, loc="left", color=MUTED)
+        told = "too few balls that ran free, and near enough to the replay, for a map"
+    axes.set_title(told, fontsize=8.5, loc="left", color=MUTED)
     return figure
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Return the standard deviation of the median of a few values, from their middle half."""
+    first, third = np.quantile(values, [0.25, 0.75])
+    return float(1.2533 * (third - first) / 1.349 / np.sqrt(len(values)))
 
 
 def _arrows(axes: Axes, places: np.ndarray, vectors: np.ndarray, scale: float) -> None:
@@ -174,6 +185,34 @@ def _arrows(axes: Axes, places: np.ndarray, vectors: np.ndarray, scale: float) -
         width=0.0028,
         zorder=3,
     )
+
+
+def at_contacts(residuals: Residuals) -> Figure:
+    """Draw what single contacts gave beyond the twin's, against the speed, cushions by name and balls that set off."""
+    figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.4), sharey=True)
+    parts = (
+        (panels[0], [kink for kink in residuals.kinks if kink.name != "ball"], "cushions", "towards the cushion"),
+        (panels[1], [kink for kink in residuals.kinks if kink.name == "ball"], "balls set off", "of the ball set off"),
+    )
+    for axes, found, title, what in parts:
+        for number, name in enumerate(sorted({kink.name for kink in found})):
+            own = [kink for kink in found if kink.name == name]
+            share = [100 * kink.outward / kink.speed for kink in own]
+            tint = f"C{number}" if name != "ball" else ACCENT
+            label = f"{name.replace('_', ' ')}: {np.median(share):+.1f} %" if name != "ball" else None
+            axes.plot([kink.speed for kink in own], share, "o", ms=4, alpha=0.75, color=tint, label=label)
+        axes.axhline(0.0, color=INK, lw=0.8)
+        axes.set_xlabel(f"speed {what} [m/s]")
+        axes.set_title(title, fontsize=9, loc="left")
+        _plain(axes)
+    every = [100 * kink.outward / kink.speed for kink in residuals.kinks]
+    if every:
+        low, high = np.quantile(every, [0.02, 0.98])
+        panels[0].set_ylim(min(low, -2.0) - 2.0, max(high, 2.0) + 2.0)
+        panels[0].legend(frameon=False, fontsize=7.5, ncols=2)
+    panels[0].set_ylabel("outgoing speed beyond the twin's\n[% of the speed]")
+    figure.tight_layout()
+    return figure
 
 
 def by_shot(residuals: Residuals) -> Figure:
@@ -217,8 +256,9 @@ def pictures(residuals: Residuals, table: TableModel, folder: Path) -> dict[str,
 def _figures(samples: Samples, residuals: Residuals, table: TableModel) -> Sequence[tuple[str, Figure]]:
     return (
         ("by_contact", by_contact(samples)),
+        ("at_contacts", at_contacts(residuals)),
+        ("by_place", by_place(residuals, table)),
         ("by_speed", by_speed(samples)),
-        ("by_place", by_place(samples, table)),
         ("by_time", by_time(samples)),
         ("by_shot", by_shot(residuals)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import csv
+import dataclasses
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from cue.offline_inputs import Model, choose_shots, consoles, read_model, read_source
 from cue.residual_data import Group, Residuals, as_rows, groups, replay
+from cue.residual_local import ContactRow, contact_rows
 from cue_core.errors import CueError, FileFormatError
 from cue_core.files import write_atomically
 from cue_core.shots import ShotRecord
@@ -25,9 +27,10 @@ from cue_identify.offline import told_exclusions
 _TEMPLATE = Path(__file__).resolve().parent / "templates" / "residuals.html.j2"
 _WORST = 10  # shots listed on the page
 _TITLES = {
-    "by_contact": "By contact",
-    "by_speed": "By speed",
+    "by_contact": "By number and kind of contacts",
+    "at_contacts": "At single contacts",
     "by_place": "By place on the table",
+    "by_speed": "By speed",
     "by_time": "By time since the strike",
     "by_shot": "By shot",
 }
@@ -61,6 +64,8 @@ def residuals_command(options: argparse.Namespace) -> int:
     for line in told_exclusions(residuals.excluded):
         console.print(Text(f"  left out, {line}"), soft_wrap=True)
     console.print(_numbers(found))
+    if rows := contact_rows(residuals.kinks):
+        console.print(_contacts(rows))
     console.print(f"{page}", soft_wrap=True)
     return 0
 
@@ -91,6 +96,36 @@ def _numbers(found: Sequence[Group]) -> Table:
         before = str(row["by"])
         table.add_row(*(str(value) for key, value in row.items() if key != "by"))
     return table
+
+
+def _contacts(rows: Sequence[ContactRow]) -> Table:
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", title="outgoing speed beyond the twin's, % of the speed"
+    )
+    table.title_justify = "left"
+    first = "outgoing speed beyond the twin's, in %"
+    for name in (first, "contacts", "outward", "sideways"):
+        table.add_column(name, justify="left" if name == first else "right", no_wrap=True)
+    for row in contact_cells(rows):
+        table.add_row(*row.values())
+    return table
+
+
+def contact_cells(rows: Sequence[ContactRow]) -> list[dict[str, str]]:
+    """Return kinks as texts, in % with their standard deviations."""
+
+    def told(value: float, stddev: float) -> str:
+        return f"{100 * value:+.1f}" + ("" if math.isnan(stddev) else f" ± {100 * stddev:.1f}")
+
+    return [
+        {
+            "name": row.name.replace("_", " "),
+            "count": str(row.count),
+            "outward": told(row.outward, row.outward_stddev),
+            "sideways": told(row.sideways, row.sideways_stddev),
+        }
+        for row in rows
+    ]
 
 
 def cells(found: Sequence[Group]) -> list[dict[str, str]]:
@@ -125,6 +160,8 @@ def _write(out: Path, model: Model, residuals: Residuals, found: Sequence[Group]
     except OSError as error:
         raise FileFormatError(out, f"cannot be written: {error.strerror}") from None
     write_atomically(out / "residuals.csv", _csv(as_rows(found)))
+    kicks = [dataclasses.asdict(row) for row in contact_rows(residuals.kinks)]
+    write_atomically(out / "contacts.csv", _csv(kicks) if kicks else "")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         source=str(source),
@@ -132,6 +169,7 @@ def _write(out: Path, model: Model, residuals: Residuals, found: Sequence[Group]
         table=model.twin.table,
         pictures=[(_TITLES[name], _embedded(path), name) for name, path in paths.items()],
         rows=cells(found),
+        contacts=contact_cells(contact_rows(residuals.kinks)),
         shots=len(residuals.shots),
         samples=len(residuals.samples.time),
         excluded=told_exclusions(residuals.excluded),

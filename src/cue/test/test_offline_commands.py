@@ -13,6 +13,7 @@ import cue.fit_command as fit_command
 from cue.cli import main
 from cue.offline_inputs import Model
 from cue.residual_data import BALL, CUSHION, MISSED, groups, replay
+from cue.residual_local import contact_rows
 from cue_core.parameters import PARAMETERS, ParameterEstimate, nominal_values
 from cue_core.shot_log import ShotLog, append_line
 from cue_core.table import TableModel
@@ -157,6 +158,28 @@ def test_the_true_twin_leaves_nothing_over_and_a_slow_cloth_shows_along_the_way(
     assert whole.samples == len(wrong.samples.time) and whole.median > 10 * np.median(early.size)
 
 
+def errs(**truth: float):
+    """Return what a nominal twin leaves over on a table that differs in these parameters."""
+    values = nominal_values()
+    for name, value in truth.items():
+        values[list(PARAMETERS).index(name)] = value
+    noise = Noise(frame_rate=60.0, track=3e-4, rest=1e-4, azimuth=0.0, speed=0.0, strike_time=0.0)
+    shots = record_session(TwinSimulator(TABLE, BALLS), TABLE, values, 30, np.random.default_rng(1), noise)
+    return replay(Model(Twin(TABLE, BALLS), ParameterEstimate.nominal(), ""), shots)
+
+
+def test_a_dead_cushion_shows_where_it_is_and_nowhere_else():
+    dead = TABLE.cushions[1].name
+    rows = {row.name: row for row in contact_rows(errs(cushion_offset_1=-0.12).kinks)}
+    assert rows[dead].outward == pytest.approx(-0.1, abs=0.04)
+    assert all(abs(row.outward) < 0.02 for name, row in rows.items() if name not in (dead, "all cushions"))
+
+
+def test_a_sloping_bed_shows_in_the_way_between_contacts():
+    missing = np.median([bend.missing for bend in errs(tilt_x=0.002).bends], axis=0)
+    assert missing == pytest.approx([5 / 7 * 9.81 * 0.002, 0.0], abs=3e-3)
+
+
 def test_a_ball_that_the_replay_misses_is_told_apart(records):
     struck = next(r for r in records if len(r.tracks) > 1)
     ball = next(t.ball_id for t in struck.tracks if t.ball_id != 0)
@@ -171,9 +194,11 @@ def test_residuals_write_pictures_numbers_and_a_page_that_stands_alone(run, tmp_
     told = capsys.readouterr().out
     assert "replayed 6 of 6 shots" in told and "0 contacts" in told
     page = (out / "residuals.html").read_text()
-    assert page.count("data:image/png;base64,") == 5
+    assert page.count("data:image/png;base64,") == 6
     assert not re.search(r'(?:src|href)="(?!data:)[^"#]', page), "loads something from elsewhere"
-    assert sorted(p.stem for p in out.glob("*.png")) == ["by_contact", "by_place", "by_shot", "by_speed", "by_time"]
+    assert sorted(p.stem for p in out.glob("*.png")) == [
+        *("at_contacts", "by_contact", "by_place", "by_shot", "by_speed", "by_time"),
+    ]
     header, *lines = (out / "residuals.csv").read_text().splitlines()
     assert header.startswith("by,group,samples") and {line.split(",")[0] for line in lines} >= {
         "all",
