@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cue.offline_inputs import SHOTS, TWIN, consoles, find_table, read_estimate
+from cue.offline_inputs import SHOTS, TWIN, carrying, consoles, find_table, read_estimate
 from cue_core.balls import BallState
 from cue_core.errors import CueError, FileFormatError
 from cue_core.shots import ShotRecord
@@ -32,6 +32,7 @@ def export_command(options: argparse.Namespace) -> int:
     source, out = Path(options.estimate), Path(options.out)
     estimate = read_estimate(source, options.revision)
     twin, balls = _twin(options, source)
+    twin = carrying(twin, estimate)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -16,6 +16,7 @@ from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
 from cue_identify.offline import ball_ids_of, read_shots
 from cue_identify.store import estimate_from_line
+from cue_sim.correction import Correction
 from cue_sim.export import load_twin
 from cue_sim.twin import Twin
 
@@ -129,7 +130,28 @@ def read_model(source: Path, table: str, estimate: str, revision: int | None, re
     origin = Path(estimate) if estimate else folder / ESTIMATES
     chosen = read_estimate(origin, revision)
     twin = known or Twin(find_table(table, folder), ball_ids_of(records))
-    return Model(twin, chosen, f"{origin}, revision {chosen.revision}")
+    return Model(carrying(twin, chosen), chosen, f"{origin}, revision {chosen.revision}")
+
+
+def carrying(twin: Twin, estimate: ParameterEstimate) -> Twin:
+    """Return the same twin with what the estimate's fit has learned beside the laws, and nothing else learned.
+
+    Raises:
+        FileFormatError: the estimate's correction is none.
+    """
+    learned = None if estimate.correction is None else Correction.from_dict(estimate.correction)
+    if learned is None and twin.correction is None:
+        return twin
+    return Twin(
+        twin.table,
+        twin.ball_ids,
+        radii=twin.radii,
+        masses=twin.masses,
+        largest_step=twin.largest_step,
+        impact_step=twin.impact_step,
+        extras=twin.extras,
+        correction=learned,
+    )
 
 
 def read_source(source: Path, skip_bad: bool = False) -> LogContents:

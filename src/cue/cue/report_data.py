@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cue.offline_inputs import carrying
 from cue_core.errors import FileFormatError
 from cue_core.parameters import ParameterEstimate
 from cue_core.shot_log import ShotLog, read_lines
@@ -121,11 +122,11 @@ def _predict(twin: Twin, record: ShotRecord, values: np.ndarray, times: np.ndarr
 
 def _held_out_shot(table: TableModel, record: ShotRecord, final: ParameterEstimate) -> HeldOutShot:
     ball_ids = tuple(b.ball_id for b in record.before if b.in_play)
-    twin = Twin(table, ball_ids)
+    plain = Twin(table, ball_ids)
     end = max((track.time[-1] for track in record.tracks), default=1.0)
     times = np.union1d(sample_times(record), np.arange(0.0, end + 4.0, _DENSE_STEP))
-    nominal = ParameterEstimate.nominal().values
-    unfitted, calibrated = (_predict(twin, record, values, times) for values in (nominal, final.values))
+    unfitted = _predict(plain, record, ParameterEstimate.nominal().values, times)
+    calibrated = _predict(carrying(plain, final), record, final.values, times)
     errors = [score_shot(record, times, trajectory, ball_ids).rest_error for trajectory in (unfitted, calibrated)]
     return HeldOutShot(record, ball_ids, unfitted, calibrated, errors[0], errors[1])
 
@@ -139,7 +140,7 @@ def _error_curve(
         for record in records:
             ball_ids = tuple(b.ball_id for b in record.before if b.in_play)
             times = sample_times(record)
-            trajectory = _predict(Twin(table, ball_ids), record, estimate.values, times)
+            trajectory = _predict(carrying(Twin(table, ball_ids), estimate), record, estimate.values, times)
             scores.append(score_shot(record, times, trajectory, ball_ids))
         rest, along = mean_score(scores)
         curve.append(RevisionError(estimate.revision, len(estimate.shot_ids), rest, along))

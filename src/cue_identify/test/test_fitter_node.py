@@ -145,6 +145,8 @@ def test_each_error_code(start, records, fake_simulator):
     graph.known(records)
     assert code(shot_ids=["nobody"]) == Result.UNKNOWN_SHOT
     assert code(parameters=["slime"]) == Result.UNKNOWN_PARAMETER
+    assert code(terms=["slime"]) == Result.UNKNOWN_PARAMETER
+    assert code(terms=["auto", "tilt"]) == Result.INVALID_GOAL
     assert code(shot_ids=["shot-1"], held_out_shot_ids=["shot-1"]) == Result.INVALID_GOAL
     assert code(parameters=["cushion_friction"]) == Result.NO_INFORMATION
     simulator.faulty = lambda values: "not finite"
@@ -166,6 +168,7 @@ def test_a_fit_is_promoted_kept_and_restored(start, records, tmp_path):
     assert sorted(result.estimate.shot_ids) == [r.shot_id for r in records]
     graph.until(lambda: [e.revision for e in graph.estimates] == [0, 1], "the promoted estimate")
     assert graph.feedback and graph.feedback[-1].stage and graph.feedback[-1].evaluations > 0
+    assert all(np.isfinite(f.evaluations_per_second) for f in graph.feedback)
     values = {p.name: p.value for p in result.estimate.parameters}
     assert values["tip_restitution"] == pytest.approx(0.55, abs=0.01)
     line = json.loads((tmp_path / "estimates.jsonl").read_text().splitlines()[-1])
@@ -181,6 +184,28 @@ def test_a_fit_is_promoted_kept_and_restored(start, records, tmp_path):
     log.append(replace(records[3]))
     status, result = again.result(again.send(parameters=STRAIGHT, shot_ids=["shot-0", "shot-3"]))
     assert status == GoalStatus.STATUS_SUCCEEDED and result.estimate.revision == 2
+
+
+def test_terms_are_fitted_beside_named_parameters(start, records, tmp_path):
+    graph = start()
+    graph.known(records)
+    status, result = graph.result(graph.send(terms=["cloth"], parameters=["tip_restitution"], seed=1))
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_msg
+    fitted = {p.name for p in result.estimate.parameters if not p.frozen}
+    assert {"tip_restitution", "sliding_friction", "rolling_friction"} <= fitted and "tilt_x" not in fitted
+
+
+def test_a_damaged_line_of_the_log_keeps_no_other_from_being_fitted(start, records, tmp_path):
+    log = ShotLog(tmp_path / "shots.jsonl")
+    for record in records:
+        log.append(record)
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    log.path.write_bytes(lines[0] + b"rubbish\n" + b"".join(lines[1:]))
+    graph = start()
+    graph.known()
+    status, result = graph.result(graph.send(parameters=STRAIGHT))
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_msg
+    assert sorted(result.estimate.shot_ids) == [r.shot_id for r in records]
 
 
 def test_a_cancel_is_served_at_once(start, records, slow_simulator):
