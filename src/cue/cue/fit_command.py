@@ -24,7 +24,15 @@ from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import LogContents
 from cue_identify.fit import FitOutcome
-from cue_identify.offline import check_evaluations, choose_held_out, fit, told_exclusions, told_verdicts
+from cue_identify.offline import (
+    check_evaluations,
+    choose_held_out,
+    fit,
+    refuse_other_table,
+    refuse_unusable,
+    told_exclusions,
+    told_verdicts,
+)
 from cue_identify.replay import Progress
 from cue_identify.store import EstimateStore
 
@@ -68,6 +76,8 @@ def fit_command(options: argparse.Namespace) -> int:
     contents = read_source(source, options.skip_bad)
     table = find_table(options.table, folder)
     check_evaluations(options.evaluations)
+    refuse_other_table(contents.records, table, source)
+    refuse_unusable(contents.records, source)
     terms = [name.strip() for name in options.terms.split(",") if name.strip()]
     held_out = choose_held_out(contents.records, options.hold_out, options.seed)
     present = read_estimate(options.start, options.revision) if options.start else None

@@ -14,7 +14,7 @@ from cue_core.parameters import ParameterEstimate
 from cue_core.shot_log import LogContents, read_lines
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
-from cue_identify.offline import ball_ids_of, read_shots
+from cue_identify.offline import ball_ids_of, read_shots, refuse_other_table
 from cue_identify.store import estimate_from_line
 from cue_sim.correction import Correction
 from cue_sim.export import load_twin
@@ -123,6 +123,7 @@ def read_model(source: Path, table: str, estimate: str, revision: int | None, re
     known: Twin | None = None
     if not table and (folder / TWIN).is_file():
         known, own = load_twin(folder / TWIN)
+        refuse_other_table(records, known.table, source)
         if not estimate and revision is None:
             return Model(known, own, f"{folder / TWIN}, revision {own.revision}")
     if not estimate and not (folder / ESTIMATES).is_file():
@@ -130,6 +131,7 @@ def read_model(source: Path, table: str, estimate: str, revision: int | None, re
     origin = Path(estimate) if estimate else folder / ESTIMATES
     chosen = read_estimate(origin, revision)
     twin = known or Twin(find_table(table, folder), ball_ids_of(records))
+    refuse_other_table(records, twin.table, source)
     return Model(carrying(twin, chosen), chosen, f"{origin}, revision {chosen.revision}")
 
 

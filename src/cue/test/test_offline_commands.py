@@ -121,6 +121,11 @@ def test_an_interrupted_fit_says_what_is_kept(run, fake_fit, capsys):
         (["fit", "{run}", "--out", "{run}/none/x.jsonl"], "cannot be written"),
         (["fit", "{run}/alone/shots.jsonl"], "Give --table"),
         (["fit", "{run}/unstruck.jsonl"], "none of 6 shots can be fitted (no measured stroke"),
+        (
+            ["fit", "{run}/far.jsonl"],
+            "ball 0 of shot shot-0 lies at (3.00, 0.00) m, beyond table 'small' of 1.06 x 0.53 m",
+        ),
+        (["residuals", "{run}/far.jsonl"], "is it another table?"),
         (["predict", "{run}", "--revision", "9"], "unknown revision 9; known are 1, 2"),
         (["residuals", "{run}", "99"], "has no shot 99"),
         (["residuals", "{run}/unstruck.jsonl"], "none of 6 shots can be replayed (no measured stroke"),
@@ -137,6 +142,8 @@ def test_bad_input_is_one_line_and_exit_code_2(run, records, words, says, capsys
     (run / "bad.jsonl").write_text(first + '{"format":"cue-shot-log","version":1}\n' + first)
     for record in records:
         ShotLog(run / "unstruck.jsonl").append(replace(record, achieved=None))
+    moved = [replace(ball, position=np.array([3.0, 0.0])) for ball in records[0].before if ball.ball_id == 0]
+    ShotLog(run / "far.jsonl").append(replace(records[0], before=tuple(moved)))
     assert main([word.format(run=run) for word in words]) == 2
     told = capsys.readouterr().err
     assert says in told and told.count("\n") == 1

@@ -114,6 +114,22 @@ def told_exclusions(excluded: Mapping[str, str]) -> list[str]:
     return lines
 
 
+def refuse_other_table(records: Sequence[ShotRecord], table: TableModel, where: object) -> None:
+    """Refuse shots that were not played on a table: one of their balls lies beyond its cushions.
+
+    Raises:
+        FileFormatError: naming shot, ball and table.
+    """
+    half = np.array([table.length, table.width]) / 2 + table.ball_radius
+    for record in records:
+        for ball in record.before:
+            if ball.in_play and (np.abs(ball.position) > half).any():
+                x, y = ball.position
+                ball_told = f"ball {ball.ball_id} of shot {record.shot_id or record.index} lies at ({x:.2f}, {y:.2f}) m"
+                table_told = f"table {table.name!r} of {table.length:g} x {table.width:g} m"
+                raise FileFormatError(where, f"{ball_told}, beyond {table_told}: is it another table?")
+
+
 def told_verdicts(estimate: ParameterEstimate, sentences: Sequence[str] = ()) -> dict[str, str]:
     """Return what can be said of each fitted parameter, by name.
 
@@ -246,8 +262,10 @@ def fit(
     """
     from_file = isinstance(shots, Path | str)
     records = list(read_shots(shots).records) if isinstance(shots, Path | str) else list(shots)
-    refuse_unusable(records, shots if from_file else "shots")
+    where = shots if from_file else "shots"
     model = table if isinstance(table, TableModel) else TableModel.load(table)
+    refuse_other_table(records, model, where)
+    refuse_unusable(records, where)
     fitter = Fitter(TwinSimulator(model, ball_ids_of(records)), FitConfig(threads=threads))
     request = FitRequest((), tuple(held_out), tuple(parameters), evaluations, seed)
     request = fit_request(request, terms, records, model)
