@@ -10,6 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from cue_core.balls import ball_colour
 
+_STRIPED = 0.12  # share of white from which on a ball looks striped: a number's disc covers a twelfth of a ball's face
+_BLANK, _NO_COLOUR, _CAP = 0.75, 20.0, 30.0  # share of white, Lab units from white, and what a stripe then costs
 _LIGHTNESS_WEIGHT = 0.35  # lamps and shading change lightness much more than hue
 
 
@@ -47,7 +49,12 @@ def class_costs(lab: np.ndarray, white_share: np.ndarray, ids: tuple[int, ...]) 
     seen[:, 0] *= gain
     costs = difference(seen[:, None], nominal[None])
     stripes = np.array([i > 8 for i in ids])
-    striped = np.clip((white_share - 0.22) / 0.1, -1, 1)[:, None]
+    # All white is the cue ball, or a stripe on its cap, which may have any colour; the whiter of two is the cue ball.
+    cue = np.array([i == 0 for i in ids])
+    blank = ((white_share > _BLANK) & (difference(seen, nominal_lab(0)) < _NO_COLOUR))[:, None]
+    costs = np.where(blank & stripes, _CAP, costs)
+    costs += np.where(blank & cue, 12 * (1 - white_share)[:, None], 0.0)
+    striped = np.clip((white_share - _STRIPED) / 0.05, -1, 1)[:, None]
     costs += 12 * np.where(stripes, np.clip(-striped, 0, 1), 0) + 12 * np.where(
         ~stripes & (np.array(ids) > 0), np.clip(striped, 0, 1), 0
     )
@@ -65,7 +72,8 @@ _SNOOKER: dict[str, tuple[float, float, float]] = {
     "pink": (0.95, 0.52, 0.60),
     "black": (0.05, 0.05, 0.05),
 }
-_TELLS_APART = 7.0  # Lab units: of two colours so much farther off, the nearer one is e times as likely
+TELLS_APART = 7.0
+"""Of two colours so much farther off [Lab units], the nearer one is e times as likely."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +124,12 @@ def classify(lab: np.ndarray, white_share: np.ndarray) -> list[BallClass]:
     if totals[0] <= totals[1]:
         for k, pick in enumerate(picks[0]):
             number = int(pick) % 16
-            likely = np.exp(-(pool[k] - pool[k].min()) / _TELLS_APART)
+            likely = np.exp(-(pool[k] - pool[k].min()) / TELLS_APART)
             name = ("striped " if number > 8 else "") + ball_colour(number)[0]
             found.append(BallClass("pool", name, number, float(likely[number] / likely.sum())))
         return found
     for k, pick in enumerate(picks[1]):
         kind = copies[int(pick) % len(copies)]
-        likely = np.exp(-(snooker[k] - snooker[k].min()) / _TELLS_APART)
+        likely = np.exp(-(snooker[k] - snooker[k].min()) / TELLS_APART)
         found.append(BallClass("snooker", names[kind], None, float(likely[kind] / likely.sum())))
     return found

@@ -20,8 +20,11 @@ _TRACKED = 0.35  # the same beside a prediction: the arm may hide the rest
 _SCATTER = 0.55  # px
 _LENIENT_SCATTER = 0.95  # px
 _SWELLING = 1.6  # px
+_ROUND = (0.65, 0.3, 0.15)  # support and scatter [px] of an outline so round that so little of its disc may hide cloth
 _SURE_TRACKED = 0.8  # the same for a ball that is not quite where it was expected
 _FEW, _MANY = 3, 40  # seeds that are looked around for a ball, once the balls are known and before
+_WHITE = 0.75  # share of a disc from which on a ball counts as all white ...
+_BAND, _BAND_PLACES = 30.0, 3  # ... unless so many places of it show so much chroma [Lab units]
 _SEARCHED_RADIUS = 5.5  # px: least radius of a ball in the image that is searched for balls
 
 
@@ -73,6 +76,8 @@ class Detector:
         self._x1 = min(int(both[:, 0].max()) + 5, lens.width)
         self._y1 = min(int(both[:, 1].max()) + 5, lens.height)
         self._origin = self.origin = np.array([self._x0, self._y0])
+        self._mouths = np.array([p.position for p in table.pockets]).reshape(-1, 2)
+        self._mouth_reach = np.array([p.radius + 0.8 * radius for p in table.pockets])
         self._bed = self._bed_mask()
         centre = np.zeros((1, 2))
         scale = np.linalg.norm(camera.jacobian(centre, radius)[0], axis=0).mean()
@@ -165,8 +170,9 @@ class Detector:
         start = start[self._reachable(start, 0.6 * radius)]
         tracked = fit_outlines(image, self.camera, start, radius, expected=len(start))
         there = np.sum((tracked.position - start) ** 2, axis=1) < (0.12 * radius) ** 2
+        cover = self.cover(tracked.position)
         sure = (tracked.support > np.where(there, _SURE, _SURE_TRACKED)) & self._like_ball(
-            tracked, np.ones(len(start), bool)
+            tracked, np.ones(len(start), bool), cover
         )
         self._take_out(mask, tracked.position[sure])
         centres = np.column_stack([predicted, np.full(len(predicted), radius)])
@@ -177,7 +183,9 @@ class Detector:
             gap = np.linalg.norm(seeds[:, None] - tracked.position[sure][None], axis=-1)
             seeds = seeds[gap.min(axis=1) > 1.5 * radius]
         seeds = seeds[self._reachable(seeds, 0.6 * radius)]
-        found = self._measure(image, tracked.joined(self._from_seeds(image, seeds, len(predicted) > 0)), predicted)
+        loose = self._from_seeds(image, seeds, len(predicted) > 0)
+        cover = np.concatenate([cover, self.cover(loose.position)])
+        found = self._measure(image, tracked.joined(loose), predicted, cover)
         for position in patches:  # blurred by speed: an outline fits badly, the patch's middle is still good to a pixel
             near = [d for d in found if np.linalg.norm(d.position - position) < radius]
             if not near and self._reachable(position[None], 0.0)[0] and self._in_view(position) > 0.97:
@@ -191,10 +199,10 @@ class Detector:
         table = self.table
         reach = np.array([table.length / 2, table.width / 2]) - table.ball_stop + 0.12 * table.ball_radius + margin
         inside = np.all(np.abs(positions) <= reach, axis=1)
-        for pocket in table.pockets:
-            mouth = pocket.radius + 0.8 * table.ball_radius
-            inside |= np.linalg.norm(positions - pocket.position, axis=1) < mouth
-        return inside
+        if len(self._mouths):
+            gap = np.linalg.norm(positions[:, None] - self._mouths, axis=-1)
+            inside |= np.any(gap < self._mouth_reach, axis=1)
+        return np.asarray(inside)
 
     def _seeds(self, mask: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return where balls may be: seeds (n, 2) [m], and middles of patches that moving balls may have made [m]."""
@@ -256,7 +264,7 @@ class Detector:
                     places.append(point)
         return places[:60]
 
-    def _like_ball(self, fit: OutlineFit, expected: np.ndarray) -> np.ndarray:
+    def _like_ball(self, fit: OutlineFit, expected: np.ndarray, cover: np.ndarray) -> np.ndarray:
         """Tell which outlines are round and of the right size, can be there, and do not just surround cloth.
 
         Paint of the cloth's own colour hides part of an outline and draws edges of its own, where it ends.
@@ -264,18 +272,23 @@ class Detector:
         clear = np.clip(fit.support - 0.7, 0.0, None)
         worst = np.where(self._lenient & (fit.support > 0.8), _LENIENT_SCATTER, _SCATTER + 1.2 * clear)
         good = (fit.scatter < worst) & (np.abs(fit.swelling) < _SWELLING) & self._reachable(fit.position, 0.0)
-        return np.asarray(good & (self.cover(fit.position) > np.where(expected | (fit.support > 0.7), 0.35, 0.6)))
+        least = np.where(expected | (fit.support > 0.7), 0.35, 0.6)
+        # Of a stripe whose band has the cloth's colour, only a cap or the white number need differ from cloth.
+        least = np.where((fit.support > _ROUND[0]) & (fit.scatter < _ROUND[1]), _ROUND[2], least)
+        return np.asarray(good & (cover > least))
 
     def _from_seeds(self, image: np.ndarray, seeds: np.ndarray, known: bool) -> OutlineFit:
         """Fit outlines from seeds (n, 2) [m]; where few fail, look around them: a stripe is not in a ball's middle."""
         radius = self.table.ball_radius
         fit = fit_outlines(image, self.camera, seeds, radius)
-        failed = np.flatnonzero(~((fit.support > _SURE) & self._like_ball(fit, np.zeros(len(seeds), bool))))
+        like = self._like_ball(fit, np.zeros(len(seeds), bool), self.cover(fit.position))
+        failed = np.flatnonzero(~((fit.support > _SURE) & like))
         if not 0 < len(failed) <= (_FEW if known else _MANY):
             return fit
         around = (seeds[failed][:, None] + 0.4 * radius * _AROUND[::2]).reshape(-1, 2)
         again = fit_outlines(image, self.camera, around, radius)
-        return fit.joined(again.chosen((again.support > _SURE) & self._like_ball(again, np.zeros(len(around), bool))))
+        like = self._like_ball(again, np.zeros(len(around), bool), self.cover(again.position))
+        return fit.joined(again.chosen((again.support > _SURE) & like))
 
     def _take_out(self, mask: np.ndarray, positions: np.ndarray) -> None:
         """Blacken in a mask (reduced region of interest) what balls at (n, 2) [m] explain."""
@@ -288,7 +301,7 @@ class Detector:
         for rim in rims:
             cv2.fillConvexPoly(mask, np.round(rim * 16).astype(np.int32), 0, shift=4)
 
-    def _measure(self, image: np.ndarray, fit: OutlineFit, predicted: np.ndarray) -> list[Detection]:
+    def _measure(self, image: np.ndarray, fit: OutlineFit, predicted: np.ndarray, cover: np.ndarray) -> list[Detection]:
         """Choose among fits those that are balls, and look at their paint."""
         radius = self.table.ball_radius
         if len(fit.position) == 0:
@@ -298,7 +311,7 @@ class Detector:
             gap = np.linalg.norm(fit.position[:, None] - predicted[None], axis=-1)
             expected = gap.min(axis=1) < 0.5 * radius
         good = fit.support > np.where(expected, _TRACKED, _SURE)
-        good &= self._like_ball(fit, expected)
+        good &= self._like_ball(fit, expected, cover)
         order = sorted(np.flatnonzero(good), key=lambda i: -float(fit.support[i] - fit.scatter[i]))
         gap = np.sum((fit.position[:, None] - fit.position[None]) ** 2, axis=-1)
         chosen: list[int] = []
@@ -327,8 +340,10 @@ class Detector:
         chroma = np.hypot(lab[..., 1], lab[..., 2])
         white = (lab[..., 0] > 62) & (chroma < 22)
         share = white.mean(axis=1)
-        # The median of what is not white, unless nearly all is: sorted with the white ones last.
-        left_out = white & (share < 0.75)[:, None]
+        # The median of what is not white, unless nearly all is; but a stripe seen on its cap shows its band at the rim.
+        band = chroma > _BAND
+        left_out = white & (share < _WHITE)[:, None]
+        left_out |= ~band & ((share >= _WHITE) & (band.sum(axis=1) >= _BAND_PLACES))[:, None]
         ordered = np.sort(np.where(left_out[..., None], np.inf, lab), axis=1)
         count = (~left_out).sum(axis=1)
         balls = np.arange(len(positions))

@@ -19,6 +19,7 @@ _GOOD_SUPPORT = 0.55  # ... if so much of the outline is seen
 _NEXT, _PREVIOUS = np.roll(np.arange(_RAYS), -1), np.roll(np.arange(_RAYS), 1)
 _FLOOR = 0.10  # px: pixel grid, shading and lens model limit what many edge points can average away ...
 _SMOOTH = 0.12  # px: ... and edges that scatter by more than this ...
+_HIDDEN = 2.0  # sigma in radii, times the square of the share of the outline that is missing beyond 15 %
 _DRAWN = 1.2  # ... belong partly to a stripe or a neighbour, which draw all of one side: px of shift per px of scatter
 
 
@@ -135,7 +136,7 @@ def _fit(image: np.ndarray, camera: Camera, start: np.ndarray, radius: float, ha
     shift = _FLOOR**2 + (_DRAWN * np.clip(scatter - _SMOOTH, 0, None)) ** 2
     covariance = covariance + shift[:, None, None] * inverse @ np.swapaxes(inverse, 1, 2)
     # What hides part of a ball draws edges of its own: such a centre may be off by some tenths of a radius.
-    hidden = 0.8 * radius * np.clip(0.85 - count / _RAYS, 0, 1)
+    hidden = _HIDDEN * radius * np.clip(0.85 - count / _RAYS, 0, 1) ** 2
     covariance = covariance + (hidden**2)[:, None, None] * np.eye(2)
     contrast = np.sum(np.where(used, step, 0.0), axis=1) / np.maximum(count, 1)
     return _Fitted(OutlineFit(position, covariance, count / _RAYS, scatter, solution[:, 2], contrast), moved)

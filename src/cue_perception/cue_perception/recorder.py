@@ -334,7 +334,8 @@ class ShotRecorder:
                 flags.add("ball_lost")
             if state.visibility == Visibility.OFF_TABLE and old is not None and old.in_play:
                 flags.add("ball_off_table")
-            if state.identity_confidence < 0.6 and state.ball_id in moved:
+            track = self._tracker.tracks.get(state.ball_id)  # what it was called at first spoils no record
+            if track is not None and track.confidence < 0.6 and state.ball_id in moved:
                 flags.add("identity_doubtful")
             if state.visibility == Visibility.OCCLUDED and state.ball_id in moved:
                 flags.add("occluded_end")

@@ -28,6 +28,7 @@ _OTHER_FACE = 16.0  # Lab units: a number or a stripe has turned into view
 _MOST_FACES = 4
 FULL = 0.8
 """Share of the outline from which on a ball counts as unobstructed."""
+_ROLLING_FULL = 0.7  # the same for the faces of a ball that rolls: a stripe has edges of its own
 
 
 class Sample(NamedTuple):
@@ -50,7 +51,8 @@ class Track:
         colour: (3,) CIE Lab of its paint as seen so far.
         still: at rest, confirmed.
         known: false until its motion has been judged once.
-        confidence: that the name is right, 0..1.
+        confidence: that it was not confused with another ball since it got its name, 0..1.
+        named: that its name was right in the beginning, 0..1.
         history: raw measurements, newest last.
         faces: (3,) Lab colours that it has shown besides ``colour``: a stripe turns in and out of view.
         turned: when it last met something, as far as that is known [s].
@@ -64,6 +66,7 @@ class Track:
     known: bool = False
     visibility: Visibility = Visibility.VISIBLE
     confidence: float = 1.0
+    named: float = 1.0
     missed: int = 0
     missed_clear: int = 0
     entering_pocket: bool = False
@@ -112,7 +115,7 @@ class Track:
         self.missed = self.missed_clear = 0
         self.entering_pocket = False
         self.visibility = Visibility.VISIBLE
-        if detection.support > FULL:
+        if detection.support > (FULL if self.still else _ROLLING_FULL):
             self._look(detection.colour)
         if self.still:
             self._watch(sample, dt)
@@ -310,7 +313,7 @@ class Track:
             motion=self.motion(),
             visibility=self.visibility,
             colour=ball_colour(self.ball_id)[0],
-            identity_confidence=float(self.confidence),
+            identity_confidence=float(self.confidence * self.named),
         )
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from cue_core.balls import BallState, Visibility
 from cue_core.table import TableModel
-from cue_perception.colours import class_costs, difference
+from cue_perception.colours import TELLS_APART, class_costs, difference
 from cue_perception.detector import Detection
 from cue_perception.motion import Prediction, advance
 from cue_perception.track import Sample, Track
@@ -19,6 +19,8 @@ from cue_perception.track import Sample, Track
 _FASTEST = 9.0  # m/s: no ball crosses a frame faster
 _COLOUR_SIGMA = 8.0  # Lab units
 _FOREIGN = 34.0  # Lab units: another ball
+_OTHER_SIDE = 39.0  # Lab units: as foreign as a ball counts at most that lies where it was expected ...
+_THERE = 0.35  # ... to so much of a radius
 _NOT_SEEN = 25.0  # cost of leaving a ball without a detection
 _FIRST_FRAMES = 5  # that a ball must be seen before it gets a name
 _LATER_FRAMES = 15  # the same once the table is known: arms come and go
@@ -126,7 +128,9 @@ class BallTracker:
         offset = np.array([d.position for d in detections])[None] - expected.position[:, None]
         distance = np.sqrt(np.sum(offset**2, axis=-1))
         seen = np.array([d.colour for d in detections])
-        foreign = np.array([t.unlike(seen) for t in tracks])
+        faces = [face for t in tracks for face in (t.colour, *t.faces)]
+        first = np.cumsum([0] + [1 + len(t.faces) for t in tracks[:-1]])
+        foreign = np.minimum.reduceat(difference(seen[None], np.array(faces)[:, None]), first, axis=0)
         support = np.array([d.support for d in detections])
         sharp = np.array([d.sharp for d in detections])
         still = np.array([t.still for t in tracks])[:, None]
@@ -136,7 +140,10 @@ class BallTracker:
         turns = ~still | (sharp & (support > _FULL_OUTLINE))
         turns &= (missed == 0) & ~expected.hit[:, None] & (distance < 0.5 * self.table.ball_radius)
         foreign = np.where(turns, np.minimum(foreign, _FOREIGN), foreign)
-        apart |= ((foreign > _FOREIGN) & (support > 0.5)) | (foreign > 1.6 * _FOREIGN)
+        # A contact may turn it, too, or cover it for an image; a whole ball just where it should be is no other one.
+        there = ~still & sharp & (support > _REFOUND) & (distance < _THERE * self.table.ball_radius)
+        foreign = np.where(there, np.minimum(foreign, _OTHER_SIDE), foreign)
+        apart |= ~there & (((foreign > _FOREIGN) & (support > 0.5)) | (foreign > 1.6 * _FOREIGN))
         apart |= ~sharp & still
         # Part of an arm looks like part of a ball.
         apart |= (missed > 0) & (support < _REFOUND) & (distance > 0.4 * self.table.ball_radius)
@@ -254,6 +261,8 @@ class BallTracker:
         for column, ball_id in enumerate(ids):
             if ball_id in self.tracks:  # one that was lost is known by its own colour
                 costs[:, column] = np.minimum(costs[:, column], self.tracks[ball_id].unlike(labs) - 5)
+        likely = np.exp(-(costs - costs.min(axis=1, keepdims=True)) / TELLS_APART)
+        likely /= likely.sum(axis=1, keepdims=True)
         costs = np.where(costs < _LEAST_LIKENESS, costs, 1e6)
         for row, column in zip(*linear_sum_assignment(costs), strict=True):
             if costs[row, column] >= 1e6:
@@ -262,6 +271,7 @@ class BallTracker:
             track = self.tracks.get(ids[column])
             if track is None:
                 track = self.tracks[ids[column]] = Track(ids[column], np.zeros(4), np.eye(4), candidate.colour)
+                track.named = float(likely[row, column])
             track.found(candidate.samples)
             self._candidates = [c for c in self._candidates if c is not candidate]
 
@@ -274,6 +284,7 @@ class BallTracker:
                 "colour": t.colour.tolist(),
                 "visibility": int(t.visibility),
                 "confidence": float(t.confidence),
+                "named": float(t.named),
             }
             for t in (self.tracks[i] for i in sorted(self.tracks))
         ]
@@ -287,6 +298,7 @@ class BallTracker:
             track = Track(int(ball["id"]), mean, covariance, np.array(ball["colour"], float))
             track.visibility = Visibility(int(ball["visibility"]))
             track.confidence = float(ball["confidence"])
+            track.named = float(ball.get("named", 1.0))
             if track.active:
                 track.visibility = Visibility.OCCLUDED
                 track.missed = 60  # so that the first images may find it anywhere

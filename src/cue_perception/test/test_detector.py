@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
-from cue_perception.colours import class_costs
+from cue_perception.camera import sphere_outline
+from cue_perception.colours import class_costs, nominal_lab
 from cue_perception.detector import Detection, Detector
 from cue_perception.testing import SMALL, Scene, lens_640, look_at
 
@@ -181,3 +182,32 @@ def test_an_image_full_of_things_is_only_slow(scene, detector):
             cv2.circle(image, (int(u), int(v)), int(rng.integers(3, 10)), rng.uniform(0, 255, 3).tolist(), -1)
 
     detector.detect(scene.render({}, rng, confetti), NOWHERE)
+
+
+def test_stripe_on_a_cloth_of_its_own_colour_is_seen_and_known(scene, detector):
+    # of a ball whose band is as green as the cloth, only the cap differs from cloth: the outline has to tell
+    place = np.array([0.1, 0.05])
+    centre = np.array([[*place, SMALL.ball_radius]])
+    rim = scene.camera.project(sphere_outline(scene.camera, centre, SMALL.ball_radius, 48))[0]
+    cloth = np.median(scene.render({}, np.random.default_rng(0))[160:200, 300:340].reshape(-1, 3), axis=0)
+    middle = rim.mean(axis=0)
+
+    def ball(image: np.ndarray) -> None:
+        for outline, colour in (
+            (rim, 0.62 * cloth),
+            (middle + 0.42 * (rim - middle) + [0.0, -3.0], np.array([215.0, 235.0, 240.0])),
+        ):
+            cv2.fillPoly(image, [np.round(outline * 16).astype(np.int32)], colour.tolist(), cv2.LINE_AA, shift=4)
+
+    found = detector.detect(scene.render({}, np.random.default_rng(11), ball), NOWHERE)
+    assert len(found) == 1
+    assert found[0].position == pytest.approx(place, abs=2e-3)
+
+
+def test_a_stripe_on_its_cap_is_known_by_the_band_at_its_rim():
+    blue, white = nominal_lab(10), nominal_lab(0)
+    lab, share = np.array([blue, white, white]), np.array([0.86, 0.99, 0.84])
+    costs = class_costs(lab, share, tuple(range(16)))
+    assert int(np.argmin(costs[0])) == 10
+    assert costs[1, 0] < costs[2, 0]  # of two white ones the whiter is the cue ball
+    assert np.ptp(costs[2, 9:]) == 0  # a cap without a band may be any stripe's

@@ -276,3 +276,39 @@ def test_ball_that_jumps_the_rail_is_off_the_table_once_and_known_when_it_is_put
         seen = [detection(1, (-0.3, 0.1), rng), detection(0, (0.1, -0.1), rng)]
         tracker.step(time + k / 30, seen, clear)
     assert tracker.tracks[0].visibility == Visibility.VISIBLE
+
+
+def test_ball_that_shows_its_cap_just_when_it_hits_is_never_hidden():
+    # A green stripe rolls into a still ball and stops there, white side up, its band out of sight.
+    rng = np.random.default_rng(9)
+    fps, speed = 60.0, 0.6
+    tracker = BallTracker(SMALL, [0, 5, 14])
+    start = np.array([-0.2, 0.0])
+    time = settle(tracker, {14: tuple(start), 5: (0.0, 0.0), 0: (0.3, 0.1)}, rng, fps, 40)
+    band, cap = nominal_lab(14), nominal_lab(0)
+    for k in range(1, 45):
+        travelled = speed * k / fps
+        stop = 0.2 - 2 * R
+        a = start + np.array([min(travelled, stop), 0])
+        b = np.array([max(travelled - stop, 0.0), 0])
+        turned = travelled >= stop
+        seen = replace(detection(14, a, rng), colour=cap if turned else band, support=0.78 if turned else 1.0)
+        tracker.step(time + k / fps, [seen, detection(5, b, rng), detection(0, (0.3, 0.1), rng)], covered)
+        assert tracker.tracks[14].visibility is Visibility.VISIBLE
+        assert k < 3 or tracker.tracks[14].position == pytest.approx(a, abs=3e-3)
+
+
+def test_a_white_cap_leaves_the_cue_ball_its_name_and_is_told_as_doubtful():
+    rng = np.random.default_rng(10)
+    tracker = BallTracker(SMALL)
+    cap = replace(detection(0, (0.1, 0.0), rng), white_share=0.86)
+    cue = replace(detection(0, (-0.1, 0.0), rng), white_share=0.97)
+    for k in range(8):
+        tracker.step(k / 30, [cap, cue, detection(8, (0.0, 0.1), rng)], clear)
+    names = {i: t.position[0] for i, t in tracker.tracks.items()}
+    assert names[0] == pytest.approx(-0.1, abs=1e-3)
+    assert names[8] == pytest.approx(0.0, abs=1e-3)
+    striped = next(b for b in tracker.states() if b.ball_id not in (0, 8))
+    assert striped.ball_id > 8
+    assert striped.identity_confidence < 0.3
+    assert all(b.identity_confidence > 0.8 for b in tracker.states() if b.ball_id in (0, 8))
