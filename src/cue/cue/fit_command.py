@@ -20,6 +20,7 @@ from rich.text import Text
 
 from cue.fit_progress import FitDisplay
 from cue.offline_inputs import consoles, find_table, read_estimate, read_source
+from cue_core.errors import CueError
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import LogContents
@@ -83,6 +84,7 @@ def fit_command(options: argparse.Namespace) -> int:
     present = read_estimate(options.start, options.revision) if options.start else None
     store = EstimateStore(out.parent, out.name)
     store.check_writable()
+    begun = _resumed(store, out) if options.resume else None
     notes_on(contents, notes)
     display = FitDisplay(notes)
     keeper = _Keeper(display, store)
@@ -98,6 +100,7 @@ def fit_command(options: argparse.Namespace) -> int:
                 present=present,
                 report=keeper,
                 terms=terms,
+                start=begun,
             )
             estimate = store.add(outcome)
     except KeyboardInterrupt:
@@ -110,6 +113,19 @@ def fit_command(options: argparse.Namespace) -> int:
         write_atomically(options.json, _json(outcome, estimate, out) + "\n")
     show(outcome, estimate, out, console)
     return 0
+
+
+def _resumed(store: EstimateStore, out: Path) -> np.ndarray:
+    """Return how far the last fit had come.
+
+    Raises:
+        CueError: the file says of no fit that did not end.
+    """
+    if store.interim is None:
+        raise CueError(
+            f"{out} holds no interim estimate to resume from: the last fit there came to its end, or none began"
+        )
+    return store.interim.values
 
 
 @contextmanager
@@ -134,7 +150,9 @@ def _farewell(keeper: _Keeper, out: Path) -> str:
     done = keeper.last
     where = f" after {done.evaluations} simulated shots, at stage {done.stage!r}" if done else ""
     if keeper.kept:
-        kept = f"the last of {keeper.kept} interim estimates is kept in {out}: not judged, without error bars"
+        kept = (
+            f"{keeper.kept} interim estimates are in {out}, not judged, without error bars; --resume goes on from there"
+        )
     else:
         kept = "no estimate was reached yet, nothing is kept"
     return f"stopped{where}; {kept}"

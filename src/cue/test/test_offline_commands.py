@@ -19,6 +19,7 @@ from cue_core.shot_log import ShotLog, append_line
 from cue_core.table import TableModel
 from cue_identify.fit import FitOutcome
 from cue_identify.replay import Progress, TwinSimulator
+from cue_identify.store import EstimateStore
 from cue_identify.synthetic import Noise, record_session
 from cue_sim.config_files import config_file
 from cue_sim.export import load_balls, load_twin, save_twin
@@ -107,6 +108,17 @@ def test_an_interrupted_fit_says_what_is_kept(run, fake_fit, capsys):
     assert main(["fit", str(run)]) == 130
     told = capsys.readouterr().err
     assert "stopped after 20 simulated shots, at stage 'polish'" in told and "Traceback" not in told
+
+
+def test_a_fit_that_was_stopped_is_resumed_from_its_last_interim_estimate(run, fake_fit, capsys):
+    assert main(["fit", str(run), "--resume"]) == 2
+    assert "holds no interim estimate to resume from" in capsys.readouterr().err
+    values = nominal_values() * 1.02
+    EstimateStore(run, "fit.jsonl").keep_interim(Progress(10, 0.5, 9.0, "first contact"), values)
+    assert main(["fit", str(run), "--resume"]) == 0
+    assert np.array_equal(fake_fit["start"], values)
+    capsys.readouterr()
+    assert main(["fit", str(run), "--resume"]) == 2  # that one came to its end
 
 
 @pytest.mark.parametrize(

@@ -131,15 +131,17 @@ class Fitter:
         present: ParameterEstimate | None = None,
         stop: Callable[[], FitError | None] = lambda: None,
         report: Callable[[Progress], None] = lambda progress: None,
+        start: np.ndarray | None = None,
     ) -> FitOutcome:
         """Fit.
 
         Args:
             records: all shots, oldest first.
             request: what is wanted.
-            present: the promoted estimate, from which the search starts; None = nominal.
+            present: the promoted estimate, which is to be beaten, and from which the search starts; None = nominal.
             stop: why the fit must end now, or None; asked several times a second.
             report: takes the progress, as often.
+            start: (P,) where the search starts instead: how far a fit had come that did not end.
 
         Raises:
             FitError: with its code.
@@ -163,7 +165,7 @@ class Fitter:
         budget = Budget(request.evaluations or self._config.evaluations, stop, report)
         rng = np.random.default_rng([request.seed, 0xC0E])
         run = _Run(self._simulator, self._config, budget, space, rng, choose)
-        return dataclasses.replace(run.whole(chosen, present, begin), seed=request.seed)
+        return dataclasses.replace(run.whole(chosen, present, begin, start), seed=request.seed)
 
 
 def _is_to_choose(request: FitRequest) -> bool:
@@ -200,17 +202,19 @@ class _Run:
         self._rng, self._population, self._allowance = rng, config.population, budget.limit
         self._curriculum = Curriculum(self._replayer, space, rng, config.population)
 
-    def whole(self, chosen: Split, present: ParameterEstimate, begin: float) -> FitOutcome:
+    def whole(
+        self, chosen: Split, present: ParameterEstimate, begin: float, resumed: np.ndarray | None = None
+    ) -> FitOutcome:
         space, budget = self._space, self._budget
         curriculum, fine = self._curriculum, CURRICULUM[-1].scale
         shots = self._observe(chosen.train, present.values)
-        start = space.unit(present.values)
+        start = space.unit(present.values if resumed is None else resumed)
         curriculum.probe(shots, start)
-        warm = present.revision > 0
+        warm = present.revision > 0 or resumed is not None
         # From the wrong funnel, or by bad luck, the first plan may fail; then the whole curriculum (again).
         found = curriculum.best(shots, start, (REFIT if warm else CURRICULUM, CURRICULUM))
         found = curriculum.hop(found, _HOPS)
-        name = f"revision {present.revision}" if warm else "the nominal parameters"
+        name = f"revision {present.revision}" if present.revision > 0 else "the nominal parameters"
         if chosen.borrowed:
             verdict, held_out_error = self._judge(chosen, found.point, present, name)
             if verdict.promoted:  # the judges have spoken: now they may teach

@@ -240,6 +240,7 @@ def fit(
     present: ParameterEstimate | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     terms: Sequence[str] = (),
+    start: np.ndarray | None = None,
 ) -> FitOutcome:
     """Fit a shot log.
 
@@ -254,6 +255,7 @@ def fit(
         present: estimate to start from and to beat; None = nominal.
         report: takes the progress several times a second.
         terms: names of terms whose parameters are fitted; see :func:`fit_request`.
+        start: (P,) where the search starts instead of at ``present``: how far a fit had come that did not end.
 
     Raises:
         FileFormatError: a file is missing or damaged.
@@ -269,7 +271,7 @@ def fit(
     fitter = Fitter(TwinSimulator(model, ball_ids_of(records)), FitConfig(threads=threads))
     request = FitRequest((), tuple(held_out), tuple(parameters), evaluations, seed)
     request = fit_request(request, terms, records, model)
-    return fitter.fit(records, request, present, report=report)
+    return fitter.fit(records, request, present, report=report, start=start)
 
 
 def score(records: Sequence[ShotRecord], table: TableModel, values: np.ndarray) -> list[ShotScore]:
