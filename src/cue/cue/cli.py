@@ -187,7 +187,9 @@ def _parser() -> argparse.ArgumentParser:
     residuals.add_argument("run", metavar="RUN|SHOTS", help="run folder, or shots.jsonl")
     residuals.add_argument("shot", nargs="*", default=[], help="ids or numbers of the shots, from 0 (default: all)")
     _add_model(residuals)
-    residuals.add_argument("--out", default="residuals", metavar="DIR", help="for pictures, page and numbers")
+    residuals.add_argument(
+        "--out", default="", metavar="DIR", help="for all files (default: residuals beside the shots)"
+    )
     _add_skip_bad(residuals)
 
     export = add("export", _export, "write both files of a twin: twin.json (exact) and twin.xml (portable MJCF)")

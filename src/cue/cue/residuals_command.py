@@ -42,7 +42,8 @@ def residuals_command(options: argparse.Namespace) -> int:
     Raises:
         CueError: a file is missing, malformed or cannot be written, no such shot, or none that can be replayed.
     """
-    source, out = Path(options.run), Path(options.out)
+    source = Path(options.run)
+    out = Path(options.out) if options.out else (source if source.is_dir() else source.parent) / "residuals"
     console, notes = consoles()
     contents = read_source(source, options.skip_bad)
     records = choose_shots(contents.records, options.shot, source)

@@ -128,7 +128,7 @@ def test_estimates_are_kept_as_they_come_and_lines_say_what_made_them(tmp_path):
     assert EstimateStore(tmp_path).interim is None
 
 
-def test_a_roll_back_is_a_new_revision_equal_to_the_old_one(tmp_path):
+def test_s03_a_roll_back_is_a_new_revision_equal_to_the_old_one(tmp_path):
     store = EstimateStore(tmp_path)
     good, bad = nominal_values() * 1.01, nominal_values() * 0.99
     for values, promoted in ((good, True), (bad, True), (bad, False)):
