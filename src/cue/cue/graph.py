@@ -178,6 +178,8 @@ _REAL_TABLE = (
         "camera_calibration", "", "path of the camera's calibration (camera_info YAML); empty = found from the table"
     ),
     Argument("robot", "ur5e", "name in config/robots, or the path of a robot file"),
+    Argument("markers", "", "path of a marker layout (YAML) that tells the table's ends apart; empty = none"),
+    Argument("transport", "raw", "of the tracker's images", choices=("raw", "compressed")),
     Argument(
         "follow_joint_trajectory",
         "scaled_joint_trajectory_controller/follow_joint_trajectory",
@@ -226,8 +228,11 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
     goal: dict[str, Any] = {name: values[name] for name in ("instruction", "shots", "held_out_shots", "fit_portable")}
     lockstep = sim and values["lockstep"]
     action = "follow_joint_trajectory" if sim else str(values["follow_joint_trajectory"])
+    seen: dict[str, Any] = {} if sim else {"transport": values["transport"]}
+    if not sim and values["markers"]:
+        seen["markers"] = os.path.abspath(os.path.expanduser(str(values["markers"])))
     nodes = [
-        _node("cue_perception", "tracker", values, table=table, robot=robot, lockstep=lockstep, **common),
+        _node("cue_perception", "tracker", values, table=table, robot=robot, lockstep=lockstep, **seen, **common),
         _node("cue_sim", "twin", values, table=table, **common),
         _node("cue_identify", "fitter", values, **common),
         _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **common),

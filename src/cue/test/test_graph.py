@@ -31,6 +31,17 @@ def test_the_real_table_has_the_same_nodes_and_no_simulation(prefix):
     assert {process.parameters["use_sim_time"] for process in processes.values()} == {False}
 
 
+def test_the_real_tables_tracker_is_told_of_markers_and_transport(prefix):
+    plain = by_name(REAL_TABLE.graph({}))["tracker"].parameters
+    assert plain["transport"] == "raw"
+    assert "markers" not in plain
+    given = by_name(REAL_TABLE.graph({"transport": "compressed", "markers": "ends.yaml"}))["tracker"].parameters
+    assert given["transport"] == "compressed"
+    assert given["markers"] == os.path.abspath("ends.yaml")
+    with pytest.raises(ArgumentError, match="transport"):
+        REAL_TABLE.graph({"transport": "pigeon"})
+
+
 def test_only_world_camera_and_score_are_given_the_world_file(prefix):
     graph = SIM_WORLD.graph({})
     told = {p.name for p in graph.processes if any("worlds/" in str(value) for value in p.parameters.values())}
