@@ -32,7 +32,7 @@ class FitConfig:
         tolerance: relative gain below which an iteration is the last.
     """
 
-    scales: tuple[float, ...] = (0.3, 0.15, 0.1)
+    scales: tuple[float, ...] = (0.3, 0.15, 0.07)
     evidence: float = 6.0
     iterations: int = 15
     restarts: int = 4
