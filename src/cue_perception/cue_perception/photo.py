@@ -14,10 +14,12 @@ from cue_perception.detector import Detection
 from cue_perception.errors import TableNotFoundError
 from cue_perception.free_lens import Held, View
 from cue_perception.photo_balls import find_balls, painted, swelling
-from cue_perception.photo_part import Part, whole_camera
+from cue_perception.photo_part import Part, lab_of, whole_camera
 from cue_perception.photo_table import USUAL, best_table, nominal, nose_corners
+from cue_perception.table_signs import TableSigns, table_signs
 
 _DIM = 110.0  # grey levels
+_WHITE = 230.0  # grey levels
 _NOISY = 5.0  # grey levels
 _FITTING_COST = 14.0
 
@@ -38,6 +40,7 @@ class Reading:
         ball_ratio_sigma: its standard deviation.
         corners: (4, 2) of the nose rectangle, top left first, clockwise [px].
         cloth: (3,) CIE Lab.
+        signs: what of a table was seen beside its outline.
     """
 
     camera: Camera
@@ -51,6 +54,7 @@ class Reading:
     ball_ratio_sigma: float
     corners: np.ndarray
     cloth: np.ndarray
+    signs: TableSigns
 
 
 def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrinsics | None = None) -> Reading:
@@ -66,8 +70,9 @@ def read_photo(image: np.ndarray, table: TableModel | None = None, lens: Intrins
     """
     image = _calm(_lit(image))
     part, view, region, held, table = _seen(image, table, lens)
+    signs = table_signs(lab_of(part.image), view, _cloth_lab(region))
     part, view, balls = find_balls(image, part, view, held, table, region.colour)
-    return _reading(image, part, view, balls, region)
+    return _reading(image, part, view, balls, region, signs)
 
 
 def find_view(image: np.ndarray, table: TableModel) -> tuple[Camera, View, np.ndarray]:
@@ -117,12 +122,18 @@ def _seen(
     return part, view, region, held, table
 
 
+def _cloth_lab(region: ClothRegion) -> np.ndarray:
+    """Return the CIE Lab (3,) of a cloth."""
+    return np.asarray(region.colour / np.array([2.55, 1, 1]) - np.array([0, 128, 128]))
+
+
 def _lit(image: np.ndarray) -> np.ndarray:
     """Return a dark picture brightened: what counts as an edge or as paint is told in grey levels."""
-    bright = float(np.percentile(image[::8, ::8].max(axis=-1), 80))
-    if bright >= _DIM:
-        return image
-    return np.clip(image * min(_DIM / max(bright, 1.0), 4.0), 0, 255).astype(np.uint8)
+    levels = image[::8, ::8].max(axis=-1)
+    bright, brightest = (max(float(v), 1.0) for v in np.percentile(levels, (80, 97)))
+    # A lit table in the dark: what is cut off at white changes its hue.
+    gain = min(_DIM / bright, _WHITE / brightest, 4.0)
+    return image if gain <= 1 else np.clip(image * gain, 0, 255).astype(np.uint8)
 
 
 def _calm(image: np.ndarray) -> np.ndarray:
@@ -134,7 +145,9 @@ def _calm(image: np.ndarray) -> np.ndarray:
     return image if noise < _NOISY else np.asarray(cv2.GaussianBlur(image, (0, 0), 1.3))
 
 
-def _reading(image: np.ndarray, part: Part, view: View, balls: list[Detection], region: ClothRegion) -> Reading:
+def _reading(
+    image: np.ndarray, part: Part, view: View, balls: list[Detection], region: ClothRegion, signs: TableSigns
+) -> Reading:
     camera, table = view.camera, view.table
     positions = np.array([b.position for b in balls]).reshape(-1, 2)
     centres = np.column_stack([positions, np.full(len(balls), table.ball_radius)])
@@ -150,7 +163,6 @@ def _reading(image: np.ndarray, part: Part, view: View, balls: list[Detection], 
         ratio = float(np.median(each)) / table.length
         sigma = float(np.hypot(1.2 * np.std(each) / np.sqrt(len(each)), 0.25 * pixel)) / table.length
     whole = whole_camera(image, part, camera)
-    lab = region.colour / np.array([2.55, 1, 1]) - np.array([0, 128, 128])
     balls = painted(part.image, camera, table, balls)
     return Reading(
         whole,
@@ -163,5 +175,6 @@ def _reading(image: np.ndarray, part: Part, view: View, balls: list[Detection], 
         ratio,
         sigma,
         nose_corners(whole, table),
-        lab,
+        _cloth_lab(region),
+        signs,
     )

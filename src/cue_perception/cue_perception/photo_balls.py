@@ -12,6 +12,7 @@ from cue_perception.camera import Camera, Intrinsics, sphere_outline
 from cue_perception.colours import to_lab
 from cue_perception.detector import Detection, Detector
 from cue_perception.errors import TableNotFoundError
+from cue_perception.faint_balls import faint_balls
 from cue_perception.free_lens import Held, View, first_view, refine
 from cue_perception.noses import sample
 from cue_perception.outline import fit_outlines
@@ -20,6 +21,7 @@ from cue_perception.shadows import settle
 
 _BALL = 16.0  # px: radius of balls in the picture where they are measured
 _ROUNDS = 6  # of detecting and correcting the radius: patches with a shadow are too large at first
+_ALIKE = 0.03  # relative: radii that one fit turns into the same
 _FOCAL_FACTORS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.12, 1.25, 1.45, 1.7)
 _USUAL_RATIO = 0.0125
 _RATIOS = (0.0062, 0.024)  # ball radius over length: full-size snooker .. small home tables
@@ -33,6 +35,8 @@ def find_balls(
     best: tuple[float, Part, View, list[Detection]] = (0.0, part, plain, [])
     radii, something = _radii(part, view, known)
     for radius in radii:
+        if best[0] > 0 and abs(np.log(radius / best[2].table.ball_radius)) < _ALIKE:
+            continue  # it would come out the same
         found = _balls_of(image, part, view, radius, known, cloth)
         if found[0] > 1.15 * best[0]:
             best = found
@@ -52,6 +56,9 @@ def find_balls(
             again = _balls_of(image, fine, focused, focused.table.ball_radius, known, cloth)
             if again[0] > 0.9 * best[0]:
                 _, fine, view, balls = again
+    if any(b.sharp for b in balls):  # their size is known: look for the like of them
+        more = faint_balls(fine.image, view.camera, view.table, balls)
+        balls = balls + [b for b in more if not _is_pocket(b, view.table)]
     return fine, view, balls
 
 
@@ -67,10 +74,7 @@ def _balls_of(
         fine, camera = rescaled(image, part, view.camera, scale)
         balls = Detector(camera, table, fine.image, lenient=True).detect(fine.image, np.zeros((0, 2)))
         balls = [b for b in balls if not _is_pocket(b, table)]
-        sharp = [b for b in balls if b.sharp]
-        if not sharp:
-            break
-        change = float(np.median(swelling(camera, table, sharp)))
+        change = _change(fine.image, camera, table, balls)
         if abs(change) < 0.01 * radius:
             break
         radius = radius + change
@@ -85,6 +89,22 @@ def _balls_of(
     # A whole sharp outline speaks for the radius; round things without one speak against it.
     worth = likely * sum(b.support - b.scatter if b.sharp else -0.4 for b in balls)
     return worth, fine, replace(view, camera=camera, table=table), balls
+
+
+def _change(image: np.ndarray, camera: Camera, table: TableModel, balls: list[Detection]) -> float:
+    """Return by how much the balls are larger than thought [m]; 0 where nothing tells.
+
+    Outlines of quite another size are no balls to the detector, only patches: they are looked at again.
+    """
+    sizes = list(swelling(camera, table, [b for b in balls if b.sharp])) if any(b.sharp for b in balls) else []
+    patches = np.array([b.position for b in balls if not b.sharp]).reshape(-1, 2)
+    if len(patches):
+        fit = fit_outlines(image, camera, patches, table.ball_radius)
+        whole = (fit.support > 0.7) & (fit.scatter < 0.35)
+        if whole.any():
+            scales = np.linalg.norm(camera.jacobian(fit.position[whole], table.ball_radius), axis=1).mean(axis=1)
+            sizes += list(fit.swelling[whole] / scales)
+    return float(np.median(sizes)) if sizes else 0.0
 
 
 def _with_ball(table: TableModel, radius: float, known: TableModel | None) -> TableModel:

@@ -33,6 +33,11 @@ class Part:
         return _moved_lens(lens, self.scale, self.inside, self.image)
 
 
+def lab_of(image: np.ndarray) -> np.ndarray:
+    """Return the CIE Lab (h, w, 3) float32 of a BGR uint8 image."""
+    return np.asarray(cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_BGR2LAB))
+
+
 def _moved_lens(lens: Intrinsics, scale: float, inside: object, image: np.ndarray) -> Intrinsics:
     matrix = lens.matrix.copy()
     matrix[[0, 1], [0, 1]] *= scale

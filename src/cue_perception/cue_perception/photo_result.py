@@ -82,6 +82,8 @@ class PhotoResult:
                 "aspect_sigma": float(sigma[8] * self.table.length / self.table.width),
                 "cloth_lab": self.reading.cloth.tolist(),
                 "edge_rms_px": view.rms,
+                "cushions_seen": self.reading.signs.cushions,
+                "side_pockets_seen": self.reading.signs.pockets,
                 "edge_points": view.edges,
                 "model": self.table.to_dict(),
             },
@@ -202,6 +204,8 @@ def _warnings(
     reading: Reading, table: TableModel | None, scale: Scale, flipped: bool | None, wanted_markers: bool
 ) -> tuple[str, ...]:
     said = []
+    if reading.signs.doubt:
+        said.append(reading.signs.doubt)
     if not scale.known:
         said.append(
             f"no size is known: all metres follow from a guess ({scale.source}: {scale.estimates[0].assumed})"

@@ -15,6 +15,7 @@ from cue_perception.errors import TableNotFoundError
 from cue_perception.free_lens import Held, View, first_view, refine, usual_lens
 from cue_perception.oblique import face_depths, long_sides_first, oblique_outlines
 from cue_perception.photo_part import Part, cut
+from cue_perception.table_signs import table_signs
 
 _SPAN = 1200.0  # px: longer side of the cloth in the picture that is searched
 USUAL = TableModel(
@@ -44,9 +45,11 @@ LENGTHS = (
 """Fields of a table that grow with it."""
 _DRIFT = 0.015  # of the diagonal: so far lens and edges may move corners
 _WORST_RMS = 2.0  # px in the searched picture
-_WORST_COST = 120.0
+_WORST_COST = 75.0
+_POOR_VIEW = 120.0  # cost of a second camera that is not worth a search
 _GOOD_COST = 40.0
 _SURE_COST = 26.0  # a patch of cloth that explains all so well is the table
+_BARE_COST = 6.0  # of each side without a cushion of the cloth's colour
 _BLIND_COST = 15.0  # of an outline found without asking how much of its faces the cushions should show
 _OBLIQUE_COST = 6.0  # per unit of an oblique outline's score below ...
 _WHOLE = 8.0  # ... that of one whose edges are all seen
@@ -123,7 +126,8 @@ def _find_table(
             except TableNotFoundError as error:
                 problems.append(str(error))
                 continue
-            cost = view.cost + (start_cost - first.cost)
+            seen = table_signs(lab, view, colour)
+            cost = view.cost + (start_cost - first.cost) + _BARE_COST * (4 - seen.cushions)
             if best is None or cost < best[0]:
                 best = cost, view
         if best is not None and best[0] < _GOOD_COST:
@@ -134,6 +138,12 @@ def _find_table(
         raise TableNotFoundError(
             f"the edges found fit no table: they scatter by {best[1].rms:.1f} px (misfit {best[0]:.0f}, allowed are"
             f" {_WORST_RMS} px and {_WORST_COST:.0f})"
+        )
+    seen = table_signs(lab, best[1], colour)
+    if not seen.enough:
+        raise TableNotFoundError(
+            f"a rectangle of one colour, but no table: {seen.cushions} of its sides have a cushion of that colour,"
+            f" {seen.pockets} a side pocket"
         )
     return part, best[1], best[0]
 
@@ -170,7 +180,7 @@ def _oblique(
     """Return noses, and what speaks against them, of a table by how much of their faces a rough camera should see."""
     found: list[tuple[float, Outline]] = []
     for k, view in enumerate(_views_of(quad, start, shape, held, radius)):
-        if k and view.cost > _WORST_COST:
+        if k and view.cost > _POOR_VIEW:
             break
         frame, rough = quad, view
         for _ in range(2):  # again along the noses found: a patch of cloth may end askew

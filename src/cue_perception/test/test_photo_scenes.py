@@ -13,6 +13,9 @@ import pytest
 from cue_core.errors import UnknownNameError
 from cue_perception.camera import Intrinsics
 from cue_perception.colours import classify, nominal_lab
+from cue_perception.errors import TableNotFoundError
+from cue_perception.faint_balls import faint_balls
+from cue_perception.photo import _lit
 from cue_perception.photo_result import PhotoResult, examine
 from cue_perception.scale import find_scale, mirrored
 from cue_perception.testing import SMALL, Scene, look_at
@@ -178,3 +181,33 @@ def test_classes_repeat_no_number():
     kinds = classify(lab, np.array([0.05, 0.4, 0.05]))
     assert [k.number for k in kinds] == [1, 9, 8]
     assert all(0 < k.confidence <= 1 for k in kinds)
+
+
+def test_a_ball_of_the_cloths_own_colour_is_found_by_its_outline():
+    lens = Intrinsics.guess(960, 540, 1.15)
+    scene = Scene(look_at(lens, (0.1, -0.5, 0.95)), cloth=(0.04, 0.40, 0.20), samples=2)
+    image = scene.render({6: np.array([0.1, 0.05]), 3: np.array([-0.25, 0.0])}, np.random.default_rng(5))
+    found = faint_balls(image, scene.camera, SMALL, [])
+    gaps = [float(np.linalg.norm(b.position - [0.1, 0.05])) for b in found]
+    assert min(gaps) < 0.1 * SMALL.ball_radius
+    assert len(found) <= 2, "no ball is invented"
+    # Chalk and shadows on an empty cloth are none.
+    empty = scene.render({}, np.random.default_rng(6), lambda im: cv2.circle(im, (300, 300), 3, (230, 230, 230), -1))
+    assert faint_balls(empty, scene.camera, SMALL, []) == []
+
+
+def test_a_poster_with_coloured_discs_is_no_table():
+    image = np.full((450, 700, 3), (215, 218, 220), np.uint8)
+    cv2.rectangle(image, (150, 100), (550, 300), (160, 90, 30), -1)
+    for k in range(6):
+        cv2.circle(image, (200 + 60 * k, 150 + 20 * k), 6, (40 * k, 30, 250 - 40 * k), -1, cv2.LINE_AA)
+    with pytest.raises(TableNotFoundError) as caught:
+        examine(image)
+    assert "\n" not in str(caught.value)
+
+
+def test_brightening_a_lit_table_in_the_dark_keeps_its_hue():
+    image = np.zeros((120, 160, 3), np.uint8)
+    image[30:90, 30:130] = (180, 90, 20)
+    lit = _lit(image)
+    assert np.allclose(lit[60, 60] / lit[60, 60].max(), image[60, 60] / 180, atol=0.02)
