@@ -179,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_model(predict)
     predict.add_argument("--all", action="store_true", help="show balls that did not move, too")
     predict.add_argument("--ensemble", type=_count, default=64, metavar="N", help="draws (default: %(default)s)")
+    predict.add_argument("--only-parameters", action="store_true", help="draw no errors of stroke and resting places")
     predict.add_argument("--seed", type=_count, default=0, help="of the draws (default: %(default)s)")
     predict.add_argument("--json", action="store_true", help="print JSON instead")
     _add_skip_bad(predict)

@@ -1,4 +1,4 @@
-"""``cue predict``: recorded shots through the twin, with what the estimate's error bars leave open."""
+"""``cue predict``: recorded shots through the twin, with what error bars, stroke and start leave open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,12 @@ import numpy as np
 from cue.offline_inputs import Model, choose_shots, read_model, read_source
 from cue_core.balls import BallState
 from cue_core.errors import CueError
-from cue_core.shots import ShotRecord
-from cue_sim.predict import Prediction, for_balls, predict
+from cue_core.shots import Shot, ShotRecord, Stroke
+from cue_identify.scoring import MOVED
+from cue_sim.outlook import Unknowns
+from cue_sim.path import Trajectory
+from cue_sim.predict import TwinFaultError, for_balls, rest_fault, sample_parameters, start_from
+from cue_sim.twin import Twin
 
 _NINETY = 4.605  # 90 % quantile of chi-square with two degrees of freedom
 _SENSOR = 0.001  # [m] of an observed rest position that has no covariance
@@ -67,7 +71,7 @@ def predict_command(options: argparse.Namespace, write: Callable[[str], object] 
     for record in chosen:
         generator = np.random.default_rng([options.seed, record.index])
         try:
-            rows += predict_shot(model, record, options.ensemble, generator)
+            rows += predict_shot(model, record, options.ensemble, generator, options.only_parameters)
         except CueError as error:
             unpredicted[record.index] = str(error)
     if options.json:
@@ -86,51 +90,117 @@ def predict_command(options: argparse.Namespace, write: Callable[[str], object] 
     return 0
 
 
-def predict_shot(model: Model, record: ShotRecord, ensemble: int, generator: np.random.Generator) -> list[BallRow]:
+@dataclass(frozen=True)
+class _Ensemble:
+    """What may happen, by what is not known: (k,) members that simulated well.
+
+    Attributes:
+        mean: the prediction of the values themselves.
+        rests: (k, n, 2) [m].
+        pocketed: (k, n) bool.
+    """
+
+    mean: Trajectory
+    rests: np.ndarray
+    pocketed: np.ndarray
+
+
+def predict_shot(
+    model: Model, record: ShotRecord, members: int, generator: np.random.Generator, only_parameters: bool = False
+) -> list[BallRow]:
     """Return how one shot was predicted, ball by ball.
+
+    Args:
+        model: twin and estimate.
+        record: of which only the balls at rest and the stroke are used, and what is compared with.
+        members: of the ensemble; 0 = none.
+        generator: of its draws.
+        only_parameters: take stroke and places as they were measured, without their errors.
 
     Raises:
         CueError: nobody knows the stroke, or the simulation failed.
     """
-    stroke = record.achieved or record.commanded
+    stroke = record.achieved or _as_stroke(record.commanded)
     if stroke is None:
         raise CueError("no stroke was measured or commanded")
-    balls = tuple(ball.ball_id for ball in record.before if ball.in_play)
-    twin = for_balls(model.twin, balls)
-    uncertain = bool(np.any(model.estimate.covariance))
-    count = ensemble if uncertain else 0
-    prediction = predict(twin, record.before, stroke, model.estimate, (), count, generator, threads=None)
-    before = {ball.ball_id: ball for ball in record.before}
+    balls = [ball for ball in record.before if ball.in_play]
+    ids = tuple(ball.ball_id for ball in balls)
+    twin = for_balls(model.twin, ids)
+    mean = twin.simulate(start_from(balls, stroke, model.estimate.values, twin.table, ids), model.estimate.values)
+    if fault := rest_fault(mean):
+        raise TwinFaultError(fault, f"shot {record.shot_id or record.index}")
+    unknowns = Unknowns(azimuth=0.0, speed=0.0, place=0.0) if only_parameters else Unknowns()
+    uncertain = bool(np.any(model.estimate.covariance)) or not only_parameters
+    ensemble = _ensemble(model, twin, balls, stroke, mean, members if uncertain else 0, generator, unknowns)
     after = {ball.ball_id: ball for ball in record.after}
-    return [_row(record, k, before[ball], after.get(ball), prediction) for k, ball in enumerate(balls)]
+    return [_row(record, k, ball, after.get(ball.ball_id), ensemble) for k, ball in enumerate(balls)]
 
 
-def _row(record: ShotRecord, k: int, before: BallState, after: BallState | None, prediction: Prediction) -> BallRow:
-    predicted, gone = prediction.mean.rest_positions[k], bool(prediction.mean.rest_pocketed[k])
-    at_rest = after is not None and after.in_play
+def _as_stroke(shot: Shot | None) -> Stroke | None:
+    if shot is None:
+        return None
+    return Stroke(
+        shot.speed,
+        shot.azimuth,
+        elevation=shot.elevation,
+        side_offset=shot.side_offset,
+        vertical_offset=shot.vertical_offset,
+    )
+
+
+def _ensemble(
+    model: Model,
+    twin: Twin,
+    balls: Sequence[BallState],
+    stroke: Stroke,
+    mean: Trajectory,
+    members: int,
+    generator: np.random.Generator,
+    unknowns: Unknowns,
+) -> _Ensemble:
+    vectors = sample_parameters(model.estimate, members, generator)
+    azimuth = math.hypot(stroke.azimuth_stddev, unknowns.azimuth) if unknowns.azimuth else 0.0
+    speed = math.hypot(stroke.tip_speed_stddev / stroke.tip_speed, unknowns.speed) if unknowns.speed else 0.0
+    starts = []
+    for vector in vectors:
+        turn, gain = azimuth * generator.standard_normal(), speed * generator.standard_normal()
+        struck = replace(stroke, azimuth=stroke.azimuth + turn, tip_speed=stroke.tip_speed * max(1.0 + gain, 0.1))
+        moved = [replace(b, position=b.position + unknowns.place * generator.standard_normal(2)) for b in balls]
+        starts.append(start_from(moved, struck, vector, twin.table, twin.ball_ids))
+    paths = twin.simulate_batch(starts, vectors, threads=None) if starts else []
+    good = [path for path in paths if rest_fault(path) is None]
+    n = len(balls)
+    rests = np.array([path.rest_positions for path in good]).reshape(-1, n, 2)
+    return _Ensemble(mean, rests, np.array([path.rest_pocketed for path in good], bool).reshape(-1, n))
+
+
+def _row(record: ShotRecord, k: int, before: BallState, after: BallState | None, ensemble: _Ensemble) -> BallRow:
+    predicted, gone = ensemble.mean.rest_positions[k], bool(ensemble.mean.rest_pocketed[k])
     seen_pocketed = after is not None and not after.in_play
-    observed = after.position if after is not None and at_rest else None
-    spread = prediction.rest_covariance[k]
+    observed = after.position if after is not None and after.in_play else None
+    members = len(ensemble.rests)
+    share = float(ensemble.pocketed[:, k].mean()) if members else float(gone)
+    staying = ensemble.rests[~ensemble.pocketed[:, k], k] if members else np.zeros((0, 2))
+    spread = np.cov(staying.T) if len(staying) > 2 else np.zeros((2, 2))
     error, inside = math.nan, None
     if observed is not None:
         error = float(np.linalg.norm(predicted - observed))
-    if observed is not None and prediction.samples and not gone and prediction.pocket_probability[k] == 0:
-        camera = after.covariance if after is not None and after.covariance.any() else np.eye(2) * _SENSOR**2
-        miss = prediction.rest_mean[k] - observed
+    if after is not None and observed is not None and len(staying) > 2 and not gone and share < 0.5:
+        camera = after.covariance if after.covariance.any() else np.eye(2) * _SENSOR**2
+        miss = staying.mean(axis=0) - observed
         inside = bool(miss @ np.linalg.solve(spread + camera, miss) <= _NINETY)
     moved = gone or seen_pocketed or before.ball_id in record.moved_ball_ids()
-    moved = moved or float(np.linalg.norm(predicted - before.position)) > 0.003
     return BallRow(
         shot=record.index,
         ball=before.ball_id,
         predicted=predicted,
         pocketed=gone,
         spread=spread,
-        pocket_share=float(prediction.pocket_probability[k]) if prediction.samples else float(gone),
+        pocket_share=share,
         observed=observed,
         seen_pocketed=seen_pocketed,
         error=error,
-        moved=moved,
+        moved=moved or float(np.linalg.norm(predicted - before.position)) > MOVED,
         inside=inside,
     )
 

@@ -52,7 +52,7 @@ def test_a_shot_that_cannot_be_simulated_is_named(run, capsys):
     values[list(PARAMETERS).index("cushion_friction")] = np.nan
     save_twin(folder / "twin.json", twin, replace(estimate, values=values))
     assert main(["predict", str(folder), "0"]) == 0
-    assert "not predicted: the simulation of the stroke failed: not finite" in capsys.readouterr().out
+    assert "not predicted: the simulation of shot a failed: not finite" in capsys.readouterr().out
 
 
 def test_an_unknown_shot_is_refused(run, capsys):
@@ -82,6 +82,10 @@ def test_error_bars_of_the_estimate_spread_the_prediction(run, capsys):
     place = list(PARAMETERS).index("rolling_friction")
     covariance[place, place] = 0.002**2
     save_twin(folder / "twin.json", twin, replace(estimate, revision=2, covariance=covariance))
-    assert main(["predict", str(folder), "0", "--json", "--ensemble", "32"]) == 0
+    words = ["predict", str(folder), "0", "--json", "--ensemble", "32"]
+    assert main([*words, "--only-parameters"]) == 0
     rows = json.loads(capsys.readouterr().out)["balls"]
     assert all(np.trace(row["covariance_m2"]) > 0.005**2 for row in rows)
+    assert main(words) == 0
+    both = json.loads(capsys.readouterr().out)["balls"]
+    assert all(np.trace(b["covariance_m2"]) > np.trace(r["covariance_m2"]) for b, r in zip(both, rows, strict=True))
