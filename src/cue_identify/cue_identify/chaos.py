@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cue_core.parameters import PARAMETERS
 from cue_identify.observations import ShotData
 from cue_identify.replay import Replayed, Replayer, Trial
+from cue_identify.residuals import differences
 
 _REPLAYS = 12  # of each shot; a covariance of two coordinates needs few
 _TURN = math.radians(0.1)  # [rad] what the samples before the first contact leave open of the direction
@@ -32,24 +33,85 @@ _MODEL = {
 _ALIKE = 4.0  # [-] samples that err together: what one contact did wrong shows in all that follow
 _ROUND = 0.5  # [-] share of the scatter that counts in all directions: few replays do not know its shape
 _LARGEST = 0.3  # [m] beyond, a sample says nothing anyway
+_TOGETHER = 20.0  # [-] neighbouring samples that are one witness
+_ALLOWED = 2.0  # [-] log-likelihood below the best: two standard deviations
+_TAILS = 6.0  # [-] degrees of freedom of the residuals' distribution
+
+LEVELS = np.r_[0.0, np.geomspace(1e-5, 1.0, 26)]
+"""Shares of the scatter that may be added to the samples' covariances."""
 
 
 def soften(replayer: Replayer, shots: Sequence[ShotData], trials: Sequence[Trial]) -> list[ShotData]:
-    """Return the shots with each sample's covariance widened by the scatter of disturbed replays.
+    """Return the shots with each sample's covariance widened by the whole scatter of disturbed replays."""
+    return [scattered.softened(1.0) for scattered in scatter(replayer, shots, trials)]
 
-    Samples before the first contact keep theirs: there, the nuisances of a fit take up all that is disturbed here. The
-    disturbances of a shot are the same at each call, or else two calls could not be compared.
+
+@dataclass(frozen=True)
+class Scattered:
+    """A shot and how far small errors grow on the way to its samples.
+
+    Attributes:
+        shot: as it was given.
+        covariance: (m, 2, 2) of the scatter [m^2].
+        replayed: without disturbance.
+    """
+
+    shot: ShotData
+    covariance: np.ndarray
+    replayed: Replayed
+
+    def softened(self, level: float) -> ShotData:
+        """Return the shot with ``level`` times the scatter added to the covariance of its samples."""
+        return self.shot.widened(level * self.covariance)
+
+    def misfits(self) -> np.ndarray:
+        """Return (levels,) minus the log-likelihood of the residuals with each of :data:`LEVELS` of the scatter.
+
+        Residuals have a Student distribution, since single samples may be off for any reason.
+        """
+        if self.replayed.fault:
+            return np.zeros(len(LEVELS))
+        x, y = differences(self.shot, self.replayed).T
+        spread = self.shot.covariance + LEVELS[:, None, None, None] * self.covariance
+        xx, xy, yy = spread[..., 0, 0], spread[..., 0, 1], spread[..., 1, 1]
+        area = xx * yy - xy**2
+        square = (yy * x**2 - 2 * xy * x * y + xx * y**2) / area
+        return np.sum(0.5 * np.log(area) + 0.5 * (_TAILS + 2) * np.log1p(square / _TAILS), axis=1)
+
+
+def scatter(replayer: Replayer, shots: Sequence[ShotData], trials: Sequence[Trial]) -> list[Scattered]:
+    """Replay shots with small errors.
+
+    Samples before the first contact do not scatter: there, the nuisances of a fit take up all that is disturbed here.
+    The disturbances of a shot are the same at each call, or else two calls could not be compared.
 
     Args:
         replayer: runs the simulations.
-        shots: to widen.
+        shots: to replay.
         trials: one per shot, the replay to disturb.
     """
     disturbed = [_disturbed(trial) for trial in trials]
     results = replayer.run([t for trial, others in zip(trials, disturbed, strict=True) for t in (trial, *others)])
     count = _REPLAYS + 1
     groups = [results[i * count : (i + 1) * count] for i in range(len(shots))]
-    return [shot.widened(_scatter(shot, group[0], group[1:])) for shot, group in zip(shots, groups, strict=True)]
+    return [Scattered(shot, _scatter(shot, g[0], g[1:]), g[0]) for shot, g in zip(shots, groups, strict=True)]
+
+
+def likely_levels(scattered: Sequence[Scattered], floor: float) -> tuple[float, np.ndarray]:
+    """Return the highest level of the scatter that all residuals allow, and (shots,) levels for each.
+
+    In a world that the twin copies exactly, no error remains but those that a fit has nuisances for, and samples count
+    fully however chaotic. In a real one, every contact errs a little, and they count for less. A shot that needs more
+    than the others, since its replay takes another way, gets it.
+
+    Args:
+        scattered: shots at their best replays.
+        floor: least level; far from the optimum the residuals tell little.
+    """
+    misfits = np.array([one.misfits() for one in scattered]) / _TOGETHER
+    total = misfits.sum(axis=0)
+    level = max(float(LEVELS[np.flatnonzero(total <= total.min() + _ALLOWED)[-1]]), floor)
+    return level, np.maximum(LEVELS[np.argmin(misfits, axis=1)], level)
 
 
 def _disturbed(trial: Trial) -> list[Trial]:

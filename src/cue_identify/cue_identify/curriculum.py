@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from cue_identify.chaos import soften
+from cue_identify.chaos import likely_levels, scatter, soften
 from cue_identify.errors import FitCode, FitError
 from cue_identify.observations import ShotData
 from cue_identify.polish import Point, Polish
 from cue_identify.replay import Replayed, Replayer, Trial
-from cue_identify.residuals import differences, leniency, robust_cost
+from cue_identify.residuals import differences, leniency, outlier_distance, robust_cost
 from cue_identify.search import cma_search
 from cue_identify.space import Space
 
 _NUDGE = 0.05  # [-] of a parameter's range
 _MATTERS = 2e-3  # [m] a nudge must move some sample by this much for the parameter to be searched at a stage
 _FEELS = 1e-6  # [m] less than this and the twin does not use the parameter at all
+_TRACE_STEPS, _SETTLE_STEPS = 4, 6  # iterations of each shot's nuisances
+_SHARPEN, _SHARP = 30.0, 1e-4  # the level of softening falls by this much a round; below, to nothing at once
+_SPREAD = 1e-3  # [m]
 _SECOND_LOOKS = 1  # at shots that stay unexplained, for each stage
 _LAST_DRAWS, _LAST_STEPS = 48, 4  # [-] before a shot is left out for good
 _HOP, _LONGEST_HOP = 5.0, 0.06  # [standard deviations], [-] of a parameter's range
@@ -45,6 +48,9 @@ class Stage:
         polish: Gauss-Newton iterations.
         places: rest positions before the shot are nuisances of the polish.
         draws: of nuisances for each badly explained shot, before the polish.
+        traced: nuisances are first found contact by contact, each shot for itself: the same narrow funnel.
+        rounds: at most, each with samples that count for as much as the residuals allow by then; 0 = one round in
+            which they count for as little as at first.
     """
 
     name: str
@@ -55,6 +61,8 @@ class Stage:
     polish: int
     places: bool = False
     draws: int = 0
+    traced: bool = False
+    rounds: int = 0
 
 
 CURRICULUM = (
@@ -62,14 +70,16 @@ CURRICULUM = (
     Stage("second contact", 2, 0.02, 10, 0.2, 6),
     Stage("third contact", 3, 0.01, 6, 0.1, 6),
     Stage("whole shots", None, 0.01, 6, 0.05, 6),
-    Stage("whole shots, fine", None, 0.004, 0, 0.0, 8, places=True, draws=48),
-    Stage("polish", None, 0.002, 0, 0.0, 12, places=True, draws=48),
+    Stage("contact by contact", None, 0.01, 0, 0.0, 6, places=True, traced=True),
+    Stage("whole shots, fine", None, 0.004, 0, 0.0, 6, places=True, traced=True, rounds=1),
+    Stage("polish", None, 0.002, 0, 0.0, 6, places=True, draws=48, rounds=6),
 )
 """Early and local first: the funnel of whole shots is narrow, since every contact multiplies what came before."""
 
 REFIT = (
-    Stage("whole shots", None, 0.01, 0, 0.0, 6, draws=48),
-    Stage("polish", None, 0.002, 0, 0.0, 12, places=True, draws=48),
+    Stage("contact by contact", None, 0.01, 0, 0.0, 6, places=True, traced=True),
+    Stage("whole shots, fine", None, 0.004, 0, 0.0, 6, places=True, rounds=1),
+    Stage("polish", None, 0.002, 0, 0.0, 6, places=True, draws=48, rounds=6),
 )
 """From a promoted estimate: the funnel has been found."""
 
@@ -91,6 +101,30 @@ class Found:
     dropped: dict[str, str]
     cost: float
     unexplained: float
+
+
+@dataclass
+class _State:
+    """Where a curriculum stands: all its shots, one set of nuisances for each, and which are kept."""
+
+    shots: list[ShotData]
+    unit: np.ndarray
+    nuisance: list[np.ndarray]
+    kept: list[int]
+    dropped: dict[str, str] = field(default_factory=dict)
+    level: float = 1.0
+
+    def kept_shots(self) -> tuple[ShotData, ...]:
+        return tuple(self.shots[i] for i in self.kept)
+
+    def point(self) -> Point:
+        return Point(self.unit, tuple(self.nuisance[i] for i in self.kept))
+
+    def take(self, point: Point) -> None:
+        """Move to a point of the shots kept."""
+        self.unit = point.unit
+        for i, found in zip(self.kept, point.nuisance, strict=True):
+            self.nuisance[i] = found
 
 
 class Curriculum:
@@ -115,46 +149,83 @@ class Curriculum:
         camera missed, exchanged identities, a wrong strike time. It is left out, and looked at again before the last
         stage.
         """
-        unit, nuisance = start, list(Point.at(start, shots).nuisance)
-        shots, kept, dropped = list(shots), list(range(len(shots))), dict[str, str]()
+        state = _State(list(shots), start, list(Point.at(start, shots).nuisance), list(range(len(shots))))
         for number, stage in enumerate(stages):
             if number and self._budget.left() <= 0:
                 break
             self._budget.stage = stage.name
-            shots = soften(self._replayer, shots, Point(unit, tuple(nuisance)).trials(self._space, shots))
-            if number == len(stages) - 1:
-                others = sorted(set(range(len(shots))) - set(kept))
-                for i in self._explained(shots, unit, nuisance, others, stage.scale):
-                    kept = sorted([*kept, i])
-                    del dropped[shots[i].record.shot_id]
-            parts = [shots[i].until(stage.contacts) for i in kept]
-            self._budget.best_cost = self.cost(parts, [unit], stage.scale)[0]
-            active = self.effects(parts, unit) > _MATTERS
-            if not active.any():
-                continue
-            if stage.generations:
-                unit = self._explore(parts, unit, active, stage)
-                nuisance = list(Point.at(unit, shots).nuisance)
-            point = Point(unit, tuple(nuisance[i] for i in kept))
-            point = self._descend(parts, point, active, stage)
-            unit = point.unit
-            for i, found in zip(kept, point.nuisance, strict=True):
-                nuisance[i] = found
-            results = self._replayer.run(point.trials(self._space, parts))
-            costs = [robust_cost(s, r, stage.scale)[0] for s, r in zip(parts, results, strict=True)]
-            self._budget.best_cost = float(np.mean(costs))
-            self.history.append(
-                {"stage": stage.name, "evaluations": self._budget.spent, "cost": self._budget.best_cost}
-            )
-            if number < len(stages) - 1:
-                kept = self._drop(parts, results, kept, stage, dropped)
-        point, left = Point(unit, tuple(nuisance[i] for i in kept)), tuple(shots[i] for i in kept)
-        fine = stages[-1].scale
-        return self._found(left, point, dropped, fine)
+            self._run_stage(state, stage, last=number == len(stages) - 1)
+        return self._found(state.kept_shots(), state.point(), state.dropped, stages[-1].scale)
+
+    def _run_stage(self, state: _State, stage: Stage, last: bool) -> None:
+        self._soften(state, anew=not stage.rounds)
+        if last:
+            self._look_again(state, stage)
+        parts = [shot.until(stage.contacts) for shot in state.kept_shots()]
+        self._budget.best_cost = self.cost(parts, [state.unit], stage.scale)[0]
+        active = self.effects(parts, state.unit) > _MATTERS
+        if not active.any():
+            return
+        if stage.generations:
+            state.unit = self._explore(parts, state.unit, active, stage)
+            state.nuisance = list(Point.at(state.unit, state.shots).nuisance)
+        if stage.traced:
+            state.take(self._traced(parts, state.point(), stage))
+        for number in range(max(stage.rounds, 1)):
+            if number and not self._soften(state):
+                break
+            parts = [shot.until(stage.contacts) for shot in state.kept_shots()]
+            state.take(self._descend(parts, state.point(), active, stage))
+            self._budget.best_values = self._space.values(state.unit)
+        results = self._replayer.run(state.point().trials(self._space, parts))
+        costs = [robust_cost(s, r, stage.scale)[0] for s, r in zip(parts, results, strict=True)]
+        self._budget.best_cost = float(np.mean(costs))
+        self.history.append(
+            {
+                "stage": stage.name,
+                "evaluations": self._budget.spent,
+                "cost": self._budget.best_cost,
+                "softening": state.level,
+            }
+        )
+        if not last:
+            state.kept = self._drop(parts, results, state.kept, stage, state.dropped)
+
+    def _soften(self, state: _State, anew: bool = False) -> bool:
+        """Let samples count for as much as the residuals allow, or anew as little as at first; tell if that changed."""
+        everywhere = Point(state.unit, tuple(state.nuisance)).trials(self._space, state.shots)
+        scattered = scatter(self._replayer, state.shots, everywhere)
+        before, levels = state.level, np.ones(len(scattered))
+        if anew:
+            state.level = 1.0
+        else:
+            chosen = [scattered[i] for i in state.kept]
+            floor = before / _SHARPEN if before > _SHARP else 0.0
+            state.level, levels[state.kept] = likely_levels(chosen, floor)
+        state.shots = [one.softened(level) for one, level in zip(scattered, levels, strict=True)]
+        return state.level != before
+
+    def _look_again(self, state: _State, stage: Stage) -> None:
+        """Take shots back that were left out, where the parameters found without them explain them after all."""
+        others = sorted(set(range(len(state.shots))) - set(state.kept))
+        for i in self._explained(state.shots, state.unit, state.nuisance, others, stage.scale):
+            state.kept = sorted([*state.kept, i])
+            del state.dropped[state.shots[i].record.shot_id]
+
+    def _traced(self, parts: Sequence[ShotData], point: Point, stage: Stage) -> Point:
+        """Return the point with nuisances found up to the first contact, then the second, and so on."""
+        most = max(len(shot.contacts) for shot in parts)
+        for contacts in [*range(1, most + 1), None]:
+            some = [shot.until(contacts) for shot in parts]
+            polish = Polish(self._replayer, some, self._space, stage.scale, point.unit, stage.places)
+            point, _, _ = polish.settle(point, _TRACE_STEPS)
+        return point
 
     def _found(self, left: tuple[ShotData, ...], point: Point, dropped: dict[str, str], fine: float) -> Found:
-        unexplained = self.cost_at(left, point, fine) * len(left)
-        spared = sum(leniency(shot, fine) for shot in left)
+        # Fully softened, whatever the fit made of it: costs of two fits must not differ by how much they forgive.
+        forgiven = soften(self._replayer, left, point.trials(self._space, left))
+        unexplained = self.cost_at(forgiven, point, fine) * len(left)
+        spared = sum(leniency(shot, fine) for shot in forgiven)
         lost = math.log1p((_HAND / fine) ** 2) * len(dropped)
         count = len(left) + len(dropped)
         return Found(point, left, dropped, (unexplained + spared + lost) / count, (unexplained + lost) / count)
@@ -162,10 +233,11 @@ class Curriculum:
     def hop(self, found: Found, hops: int) -> Found:
         """Polish again from places some error bars away, and keep what is lower.
 
-        Contacts give the objective several minima, some error bars apart; straight rolls have one.
+        Contacts give the objective several minima, some error bars apart; straight rolls have one, and so have shots
+        whose samples all count fully: the error bars are shorter than the way to another.
         """
         shots, point, stage = found.shots, found.point, CURRICULUM[-1]
-        if not any(len(shot.contacts) for shot in shots):
+        if not any(len(shot.contacts) for shot in shots) or all(shot.spread.max() < _SPREAD for shot in shots):
             return found
         self._budget.stage = "other minima"
         active = self.effects(shots, point.unit) > _MATTERS
@@ -211,7 +283,7 @@ class Curriculum:
     ) -> list[int]:
         """Return the shots that stay; none goes when most would, since then the parameters are to blame."""
         distances = [np.linalg.norm(differences(s, r), axis=1) for s, r in zip(parts, results, strict=True)]
-        limits = [_FAR * np.hypot(stage.scale, shot.spread) for shot in parts]
+        limits = [_FAR * outlier_distance(shot, stage.scale) for shot in parts]
         bad = [bool(np.mean(d > limit) > _MOSTLY_FAR) for d, limit in zip(distances, limits, strict=True)]
         if 2 * sum(bad) > len(kept) or len(kept) - sum(bad) < _FEWEST_LEADERS:
             return kept
@@ -241,6 +313,8 @@ class Curriculum:
         polish = Polish(self._replayer, parts, self._space, stage.scale, prior, stage.places)
         if stage.draws:
             point = polish.scatter(point, self._rng, stage.draws)
+        if stage.places:
+            point, _, _ = polish.settle(point, _SETTLE_STEPS)
         point, _, replayed = polish.run(point, active, stage.polish)
         for _ in range(_SECOND_LOOKS if stage.draws else 0):
             kept = np.flatnonzero(~polish.unexplained(replayed)).tolist()

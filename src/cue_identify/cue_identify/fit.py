@@ -33,7 +33,7 @@ _HOPS = 6  # a lower minimum is mostly found by the second
 class FitConfig:
     """Settings of the fitter; each field describes itself."""
 
-    evaluations: int = setting(30000, "budget of simulated shots of one fit", low=100, high=10_000_000)
+    evaluations: int = setting(60000, "budget of simulated shots of one fit", low=100, high=10_000_000)
     population: int = setting(12, "points of one generation of CMA-ES", low=4, high=1000)
     threads: int = setting(0, "of the simulations, 0 = one per core; no influence on the result", low=0, high=1024)
 

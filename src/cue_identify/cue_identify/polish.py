@@ -21,7 +21,11 @@ _STEP = 2e-3  # [-] of a parameter's range, for finite differences
 _TURN, _GAIN, _SHIFT, _STROKE = 0, 1, 2, 3  # nuisances of the stroke, how many; then the movers' places
 _STEPS = {_TURN: 2e-4, _GAIN: 1e-3}  # [rad], [-]; the shift needs no difference
 _PLACE_STEP = 5e-5  # [m]
+_FINE = 0.3  # [-] of what the samples leave open of an unknown when all others are known: longer steps are not straight
+_FINEST = 1e-3  # [-] of the steps above
 _DAMPINGS = (0.1, 1.0, 10.0)  # tried side by side, relative to the present one
+_DAMPING, _BACK_OFF, _HARDEST = 1e-2, 100.0, 1e5  # at first, where all fail, where to give up
+_SETTLED = 0.02  # [-] log-likelihood that a shot's nuisances need not gain any more
 _GAIN_FLOOR = 0.01  # [-] chalk, and a tip that meets the ball a millimetre off, change it by as much
 _LARGEST_GAIN = 0.3  # [-]
 _BADLY = 0.15  # [-] share of outlying samples from which a shot counts as badly explained
@@ -110,6 +114,8 @@ class Polish:
         self._spread = [
             np.r_[s.turn_prior, _gain_prior(s), s.strike_stddev, np.repeat(s.mover_stddev, 2)] for s in self._shots
         ]
+        self._unit_steps = np.full(len(prior), _STEP)
+        self._nuisance_steps = [_first_steps(spread) for spread in self._spread]
 
     def objective(self, point: Point, replayed: Sequence[Replayed]) -> float:
         """Return the objective of a replayed point."""
@@ -159,6 +165,53 @@ class Polish:
                 found[i] = guesses[best]
         return Point(point.unit, tuple(found))
 
+    def settle(self, point: Point, iterations: int) -> tuple[Point, np.ndarray, list[Replayed]]:
+        """Descend in the nuisances alone, each shot for itself; return the point, each shot's part, and its replay."""
+        shots, values, count = self._shots, self._space.values(point.unit), len(self._shots)
+        nuisance, base = list(point.nuisance), self._replayer.run(point.trials(self._space, self._shots))
+        parts = np.array([self._part(i, base[i], nuisance[i]) for i in range(count)])
+        damping = np.full(count, _DAMPING)
+        left = [i for i in range(count) if not base[i].fault]
+        for _ in range(iterations):
+            if not left or self._replayer.budget.left() < sum(len(nuisance[i]) + len(_DAMPINGS) for i in left):
+                break
+            here = Point(point.unit, tuple(nuisance))
+            jacobians = self._jacobians(here, base, np.zeros(len(point.unit), bool), 1.0, left)
+            guesses: list[np.ndarray] = []
+            for i in left:
+                hessian, gradient = self._nuisance_equations(i, base[i], nuisance[i], jacobians[i])
+                for factor in _DAMPINGS:
+                    ridge = damping[i] * factor * np.diag(np.diag(hessian))
+                    guesses.append(_possible(nuisance[i] - np.linalg.solve(hessian + ridge, gradient)))
+            owners = [i for i in left for _ in _DAMPINGS]
+            tried = self._replayer.run([_trial(shots[i], values, g) for i, g in zip(owners, guesses, strict=True)])
+            going = []
+            for place, i in enumerate(left):
+                own = range(place * len(_DAMPINGS), (place + 1) * len(_DAMPINGS))
+                costs = [self._part(i, tried[k], guesses[k]) for k in own]
+                best = int(np.argmin(costs))
+                gained = parts[i] - costs[best]
+                damping[i] *= _DAMPINGS[best] if gained > 0 else _BACK_OFF
+                if gained > 0:
+                    parts[i], nuisance[i], base[i] = costs[best], guesses[own[best]], tried[own[best]]
+                if gained > _SETTLED or (gained <= 0 and damping[i] < _HARDEST):
+                    going.append(i)
+            left = going
+        return Point(point.unit, tuple(nuisance)), parts, base
+
+    def _nuisance_equations(
+        self, i: int, base: Replayed, nuisance: np.ndarray, jacobian: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Gauss-Newton matrix and gradient by the nuisances of shot ``i`` alone; renews its steps."""
+        r = whitened(self._shots[i], differences(self._shots[i], base))
+        weights = 1.0 / (1.0 + np.sum(r**2, axis=1) / self._scales[i] ** 2)
+        flat = jacobian[:, :, -len(nuisance) :].reshape(-1, len(nuisance))
+        weighted = flat * np.repeat(weights, 2)[:, None]
+        known = 1.0 / self._spread[i] ** 2
+        hessian = weighted.T @ flat + np.diag(known)
+        self._nuisance_steps[i] = _finer(_first_steps(known), np.diag(hessian))
+        return hessian, weighted.T @ r.reshape(-1) + nuisance * known
+
     def linearise(
         self, point: Point, base: Sequence[Replayed], active: np.ndarray, cautious: bool = False
     ) -> Linearised:
@@ -200,6 +253,7 @@ class Polish:
             slope = weighted.T @ r.reshape(-1)
             gradient[at] += slope
             known = 1.0 / self._spread[i] ** 2
+            self._nuisance_steps[i] = _finer(_first_steps(known), np.diag(block)[d:] + known)
             # The curvature of the robust loss, in the mean over the directions of a residual, is w^2, not w.
             curved = (flat * np.repeat(w**2, 2)[:, None]).T @ flat
             inner = curved[d:, d:] + np.diag(known)
@@ -209,29 +263,42 @@ class Polish:
             informations.append(curved[:d, :d] - curved[:d, d:] @ taken[:, 1:])
             hessian[own, own] += known
             gradient[own] += nuisance * known
+        self._unit_steps = np.where(active, _finer(np.full(d, _STEP), np.diag(hessian)[:d]), self._unit_steps)
         return Linearised(hessian, gradient, moved, residuals, weights, np.array(scores), np.array(informations))
 
-    def _jacobians(self, point: Point, base: Sequence[Replayed], active: np.ndarray, side: float) -> list[np.ndarray]:
-        """Return per shot the (m, 2, d + nuisances) derivatives of the residuals, by steps to one ``side`` (+1, -1)."""
+    def _jacobians(
+        self,
+        point: Point,
+        base: Sequence[Replayed],
+        active: np.ndarray,
+        side: float,
+        places: Sequence[int] | None = None,
+    ) -> list[np.ndarray]:
+        """Return per shot the (m, 2, d + nuisances) derivatives of the residuals, by steps to one ``side`` (+1, -1).
+
+        Zero for shots that are not among ``places``; None = all.
+        """
+        wanted = range(len(self._shots)) if places is None else places
         d = len(point.unit)
         found = [np.zeros((len(s.observed), 2, d + len(n))) for s, n in zip(self._shots, point.nuisance, strict=True)]
         moves: list[tuple[int, int, float]] = []  # shot, column, step
         trials: list[Trial] = []
         plain = self._space.values(point.unit)
-        for i, (shot, nuisance) in enumerate(zip(self._shots, point.nuisance, strict=True)):
+        for i in wanted:
+            nuisance = point.nuisance[i]
             for j in np.flatnonzero(active):
-                step = side * _STEP
+                step = side * self._unit_steps[j]
                 if not 0.0 <= point.unit[j] + step <= 1.0:
                     step = -step
                 unit = point.unit.copy()
                 unit[j] += step
-                trials.append(_trial(shot, self._space.values(unit), nuisance))
+                trials.append(_trial(self._shots[i], self._space.values(unit), nuisance))
                 moves.append((i, int(j), step))
             for k in (_TURN, _GAIN, *range(_STROKE, len(nuisance) if self._places else _STROKE)):
-                step = side * (_STEPS[k] if k < _STROKE else _PLACE_STEP)
+                step = side * self._nuisance_steps[i][k]
                 varied = nuisance.copy()
                 varied[k] += step
-                trials.append(_trial(shot, plain, varied))
+                trials.append(_trial(self._shots[i], plain, varied))
                 moves.append((i, d + k, step))
         results = self._replayer.run(trials)
         for (i, column, step), result in zip(moves, results, strict=True):
@@ -251,7 +318,7 @@ class Polish:
         """
         point, count = start, len(self._shots)
         base = self._replayer.run(point.trials(self._space, self._shots))
-        cost, damping = self.objective(point, base), 1e-2
+        cost, damping = self.objective(point, base), _DAMPING
         unknowns = int(active.sum()) + 2
         a_step = sum(unknowns + len(_DAMPINGS) + (2 * len(s.movers) if self._places else 0) for s in self._shots)
         for _ in range(iterations):
@@ -264,8 +331,8 @@ class Polish:
             costs = [self.objective(c, g) for c, g in zip(candidates, groups, strict=True)]
             best = int(np.argmin(costs))
             if costs[best] >= cost:
-                damping *= 100.0
-                if damping > 1e5:
+                damping *= _BACK_OFF
+                if damping > _HARDEST:
                     break
                 continue
             gained = cost - costs[best]
@@ -291,9 +358,25 @@ class Polish:
         ends = np.cumsum([len(n) for n in point.nuisance])[:-1]
         moves = np.split(step[d:], ends)
         nuisance = tuple(n + m for n, m in zip(point.nuisance, moves, strict=True))
-        for n in nuisance:
-            n[_GAIN] = np.clip(n[_GAIN], -_LARGEST_GAIN, _LARGEST_GAIN)  # a stroke backwards is none
-        return Point(np.clip(unit, 0.0, 1.0), nuisance)
+        return Point(np.clip(unit, 0.0, 1.0), tuple(map(_possible, nuisance)))
+
+
+def _possible(nuisance: np.ndarray) -> np.ndarray:
+    """Return nuisances (3 + 2k,) whose gain leaves a stroke forwards."""
+    nuisance[_GAIN] = np.clip(nuisance[_GAIN], -_LARGEST_GAIN, _LARGEST_GAIN)
+    return nuisance
+
+
+def _first_steps(like: np.ndarray) -> np.ndarray:
+    """Return (3 + 2k,) steps of a shot's nuisances, before anything is known of how much they matter."""
+    steps = np.full(len(like), _PLACE_STEP)
+    steps[[_TURN, _GAIN]] = _STEPS[_TURN], _STEPS[_GAIN]
+    return steps
+
+
+def _finer(steps: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Return steps no longer than what ``precision``, the diagonal of a Gauss-Newton matrix, leaves straight."""
+    return np.clip(_FINE / np.sqrt(np.maximum(precision, 1e-300)), _FINEST * steps, steps)
 
 
 def _agree(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -108,12 +108,16 @@ class Progress:
         best_cost: of the present stage.
         seconds_left: estimate, wall clock [s].
         stage: for people.
+        evaluations_per_second: so far, wall clock.
+        values: (P,) parameters that the fit has come to; None = none yet.
     """
 
     evaluations: int
     best_cost: float
     seconds_left: float
     stage: str
+    evaluations_per_second: float = float("nan")
+    values: np.ndarray | None = None
 
 
 @dataclass
@@ -128,6 +132,7 @@ class Budget:
         faults: simulations that failed; they score worst.
         best_cost: of the present stage.
         stage: present one.
+        best_values: (P,) parameters that the fit has come to.
     """
 
     limit: int
@@ -137,6 +142,7 @@ class Budget:
     faults: int = 0
     best_cost: float = float("inf")
     stage: str = "start"
+    best_values: np.ndarray | None = None
     _begin: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
@@ -147,7 +153,7 @@ class Budget:
         """
         rate = self.spent / max(time.monotonic() - self._begin, 1e-6)
         left = max(self.limit - self.spent, 0) / rate if self.spent else float("nan")
-        self.report(Progress(self.spent, self.best_cost, left, self.stage))
+        self.report(Progress(self.spent, self.best_cost, left, self.stage, rate, self.best_values))
         reason = self.stop()
         if reason is not None:
             raise reason

@@ -53,7 +53,9 @@ def time_profile(shot: ShotData, difference: np.ndarray, replayed: Replayed) -> 
 
 
 def robust_cost(shot: ShotData, replayed: Replayed, scale: float) -> tuple[float, float]:
-    """Return mean log(1 + r^2 / (scale^2 + spread^2)) over the samples, and the time shift [s] it was taken with.
+    """Return mean log(1 + r^2 / (s^2 + spread^2)) over the samples, and the time shift [s] it was taken with.
+
+    s is ``scale``, or two standard deviations of the sample where these are more.
 
     Args:
         shot: observed.
@@ -65,7 +67,17 @@ def robust_cost(shot: ShotData, replayed: Replayed, scale: float) -> tuple[float
     if not replayed.fault:
         shift = time_profile(shot, difference, replayed)
         difference = difference + shift * replayed.velocity
-    return float(np.mean(np.log1p(np.sum(difference**2, axis=1) / (scale**2 + shot.spread**2)))), shift
+    return float(np.mean(np.log1p(np.sum(difference**2, axis=1) / outlier_distance(shot, scale) ** 2))), shift
+
+
+def outlier_distance(shot: ShotData, scale: float) -> np.ndarray:
+    """Return (m,) from which distance on a difference is an outlier [m]: ``scale``, noise and spread considered."""
+    return np.hypot(_tracked_scale(shot, scale), shot.spread)
+
+
+def _tracked_scale(shot: ShotData, scale: float) -> np.ndarray:
+    sigma = np.sqrt(0.5 * np.trace(shot.covariance, axis1=1, axis2=2))
+    return np.maximum(scale, _FEWEST_SIGMAS * sigma)
 
 
 def leniency(shot: ShotData, scale: float) -> float:
@@ -73,7 +85,7 @@ def leniency(shot: ShotData, scale: float) -> float:
 
     Added to it, costs of one shot with different spreads can be compared: a replay must not win by being chaotic.
     """
-    return float(np.mean(np.log1p(shot.spread**2 / scale**2)))
+    return float(np.mean(np.log1p(shot.spread**2 / _tracked_scale(shot, scale) ** 2)))
 
 
 def outlier_scale(shot: ShotData, scale: float) -> np.ndarray:
