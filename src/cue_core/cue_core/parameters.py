@@ -67,6 +67,7 @@ class ParameterEstimate:
         largest_step: of the twin that was fitted [s].
         data_hash: of the shots used.
         shot_ids: shots used.
+        correction: learned beside the terms, as plain data (``cue_sim.correction``); None = none.
     """
 
     revision: int
@@ -80,6 +81,7 @@ class ParameterEstimate:
     largest_step: float = 0.0
     data_hash: str = ""
     shot_ids: tuple[str, ...] = field(default=())
+    correction: Mapping[str, Any] | None = None
 
     @classmethod
     def nominal(cls) -> ParameterEstimate:
@@ -127,6 +129,7 @@ class ParameterEstimate:
             "largest_step_s": self.largest_step,
             "data_hash": self.data_hash,
             "shot_ids": list(self.shot_ids),
+            **({} if self.correction is None else {"correction": dict(self.correction)}),
         }
 
     @classmethod
@@ -158,6 +161,7 @@ class ParameterEstimate:
             largest_step=float(data["largest_step_s"]),
             data_hash=str(data["data_hash"]),
             shot_ids=tuple(data["shot_ids"]),
+            correction=data.get("correction"),
         )
 
     @classmethod

@@ -147,3 +147,16 @@ def test_ball_round_trip_keeps_confidence() -> None:
     ball = BallState(5, np.array([0.1, 0.2]), identity_confidence=0.5, motion=Motion.ROLLING)
     back = c.ball_from_msg(c.ball_to_msg(ball))
     assert (back.ball_id, back.identity_confidence, back.motion) == (5, 0.5, Motion.ROLLING)
+
+
+def test_what_was_learned_beside_the_parameters_travels_with_the_estimate():
+    told = {"rolling": {"centres": [[0.1]], "widths": [1.0]}, "weights": [0.25]}
+    estimate = replace(ParameterEstimate.nominal(), correction=told)
+    assert c.estimate_from_msg(c.estimate_to_msg(estimate, Time())).correction == told
+    assert ParameterEstimate.from_dict(estimate.to_dict()).correction == told
+    assert "correction" not in ParameterEstimate.nominal().to_dict()
+    message = c.estimate_to_msg(ParameterEstimate.nominal(), Time())
+    assert message.correction == "" and c.estimate_from_msg(message).correction is None
+    message.correction = "{"
+    with pytest.raises(CueError, match="no JSON"):
+        c.estimate_from_msg(message)

@@ -16,6 +16,7 @@ from cue_core.settings import check_settings, setting
 from cue_core.shot_log import read_lines
 from cue_core.shots import Shot
 from cue_core.table import TableModel
+from cue_sim.correction import Correction
 from cue_sim.export import save_twin
 from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP
 from cue_sim.portable import save_portable
@@ -72,7 +73,7 @@ class Predictor:
     table: TableModel | None = None
     balls: tuple[BallState, ...] = ()
     revisions: dict[int, ParameterEstimate] = field(default_factory=lambda: {0: ParameterEstimate.nominal()})
-    _twins: dict[tuple[int, ...], Twin] = field(default_factory=dict)
+    _twins: dict[tuple[tuple[int, ...], int], Twin] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restore(self) -> int:
@@ -100,13 +101,15 @@ class Predictor:
                 self.table = table
                 self._twins.clear()
 
-    def twin(self, ball_ids: Sequence[int]) -> Twin:
-        """Return the twin with these balls.
+    def twin(self, ball_ids: Sequence[int], estimate: ParameterEstimate) -> Twin:
+        """Return the twin with these balls, and with what the estimate learned beside its parameters.
 
         Raises:
             NotReadyError: no table yet.
+            FileFormatError: the estimate's correction is none.
         """
-        key = tuple(sorted(ball_ids))
+        balls = tuple(sorted(ball_ids))
+        key = (balls, estimate.revision if estimate.correction is not None else 0)
         with self._lock:
             if self.table is None:
                 raise NotReadyError("no table_info yet")
@@ -114,7 +117,11 @@ class Predictor:
                 if len(self._twins) >= _KEPT_TWINS:
                     self._twins.pop(next(iter(self._twins)))
                 self._twins[key] = Twin(
-                    self.table, key, largest_step=self.config.largest_step, impact_step=self.config.impact_step
+                    self.table,
+                    balls,
+                    largest_step=self.config.largest_step,
+                    impact_step=self.config.impact_step,
+                    correction=None if estimate.correction is None else Correction.from_dict(estimate.correction),
                 )
             return self._twins[key]
 
@@ -159,7 +166,7 @@ class Predictor:
         balls = tuple(balls) or self.balls
         if not balls:
             raise NotReadyError("no ball_states yet")
-        twin = self.twin([b.ball_id for b in balls])
+        twin = self.twin([b.ball_id for b in balls], estimate)
         predictions = []
         for shot in shots:
             generator = np.random.default_rng([self.config.seed, estimate.revision])
@@ -175,7 +182,7 @@ class Predictor:
         if not self.config.run_dir or self.table is None or not self.balls:
             return None
         folder = Path(self.config.run_dir)
-        twin = self.twin([b.ball_id for b in self.balls])
+        twin = self.twin([b.ball_id for b in self.balls], self.latest)
         exact, portable = folder / "twin.json", folder / "twin.xml"
         save_twin(exact, twin, self.latest, self.balls)
         save_portable(portable, twin.table, twin.ball_ids, self.latest, self.balls)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -353,7 +355,15 @@ def estimate_to_msg(estimate: ParameterEstimate, stamp: Time) -> msgs.ParameterE
         largest_step=float(estimate.largest_step),
         data_hash=estimate.data_hash,
         shot_ids=list(estimate.shot_ids),
+        correction="" if estimate.correction is None else json.dumps(estimate.correction),
     )
+
+
+def _correction_from(text: str) -> dict[str, Any] | None:
+    try:
+        return json.loads(text) if text else None
+    except json.JSONDecodeError as error:
+        raise CueError(f"the correction is no JSON: {error}") from None
 
 
 def estimate_from_msg(msg: msgs.ParameterEstimate) -> ParameterEstimate:
@@ -382,4 +392,5 @@ def estimate_from_msg(msg: msgs.ParameterEstimate) -> ParameterEstimate:
         largest_step=msg.largest_step,
         data_hash=msg.data_hash,
         shot_ids=tuple(msg.shot_ids),
+        correction=_correction_from(msg.correction),
     )
