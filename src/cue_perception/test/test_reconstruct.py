@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -190,3 +191,22 @@ def test_strips_under_noses_may_be_dark_and_wide_in_other_ways_on_every_cushion(
     off = np.array([e.peak for e in edges]) - bias  # the noses are at 0
     assert np.all(np.abs(off) < 0.2)
     assert off @ np.linalg.solve(covariance + 0.03**2 * np.eye(4), off) < 13.3  # 99 % of chi-squared
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        [(250, 480), (345, 480), (330, 230), (290, 230)],  # over a long cushion
+        [(640, 150), (640, 235), (400, 260), (400, 225)],  # over a short one
+    ],
+)
+def test_an_arm_over_a_cushion_does_not_spoil_the_pose(arm):
+    # a camera that was nudged is calibrated anew with whatever is in view then
+    scene = Scene(look_at(lens_640(), (0.0, -0.12, 1.20)))
+
+    def draw(image: np.ndarray) -> None:
+        cv2.fillPoly(image, [np.array(arm, np.int32)], (150, 150, 155), cv2.LINE_AA)
+        cv2.line(image, arm[2], arm[3], (60, 60, 60), 6, cv2.LINE_AA)
+
+    found = reconstruct(scene.render(BALLS, np.random.default_rng(6), draw), scene.camera.intrinsics, SMALL)
+    assert _bed_error(found.camera, scene.camera) < 1.5e-3
