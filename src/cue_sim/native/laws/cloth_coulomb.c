@@ -102,11 +102,10 @@ static double bound(const cue_laws* laws, const double* own, double radius, cons
   return fmax(laws->gravity * laws->sliding_friction, rolling) + slope;
 }
 
-// Otherwise the acceleration turns or changes within a phase.
+// Otherwise the acceleration turns or changes within a phase. A nap alone does not turn it: a ball rolls straight on.
 static int exact(const cue_laws* laws, const double* own) {
   (void)own;
-  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->nap_x2 == 0 && laws->nap_y2 == 0 &&
-         laws->rolling_slope == 0 && laws->uneven == 0 && !laws->correction;
+  return laws->tilt_x == 0 && laws->tilt_y == 0 && laws->rolling_slope == 0 && laws->uneven == 0 && !laws->correction;
 }
 
 CUE_CLOTH_LAW(coulomb, roll, .bound = bound, .exact = exact,
