@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,10 @@ def test_prior_and_scale_have_defaults_and_must_be_positive() -> None:
     assert Parameter("e", "1", 0.5, 0.0, 1.0, "", "", prior_stddev=0.1).scale == 0.1
     with pytest.raises(FileFormatError, match="prior_stddev and scale"):
         Parameter("e", "1", 0.5, 0.0, 1.0, "", "", prior_stddev=0.0)
+
+
+def test_the_documentation_lists_every_term() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "physics.md").read_text(encoding="utf-8")
+    section = text[text.index("## Terms") : text.index("## How the laws get into MuJoCo")]
+    for term in TERMS:
+        assert f"`{term.name}`" in section and f"`{term.names[0]}`" in section, term.name
