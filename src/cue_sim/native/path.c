@@ -6,8 +6,9 @@
 
 #include "cue_kernel.h"
 
-// Pieces are these shares of the largest step while a ball rolls, or slides on a slope, which bends its way, so that
-// refining the step refines them too, but not shorter than this [s].
+// Pieces are these shares of the largest step, so that refining the step refines them too, but not shorter than that [s].
+// A slope bends the way: a little while a ball rolls, much while it slides. On level cloth only the speed changes.
+#define LEVEL_SHARE 8
 #define ROLLING_SHARE 20
 #define SLIDING_SHARE 100
 #define SHORTEST_PIECE 1e-3
@@ -20,8 +21,8 @@ void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const c
   path->spacing = INFINITY;
   if (cue_cloth_exact(laws)) return;
   const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
-  const int bends = (laws->tilt_x != 0 || laws->tilt_y != 0) && ux * ux + uy * uy >= 1e-20;
-  path->spacing = fmax(largest_step / (bends ? SLIDING_SHARE : ROLLING_SHARE), SHORTEST_PIECE);
+  const int level = laws->tilt_x == 0 && laws->tilt_y == 0, slides = ux * ux + uy * uy >= 1e-20;
+  path->spacing = fmax(largest_step / (level ? LEVEL_SHARE : slides ? SLIDING_SHARE : ROLLING_SHARE), SHORTEST_PIECE);
 }
 
 static void piece(const cue_path* path, double h, cue_ball* ball) {
