@@ -158,8 +158,8 @@ def random_starts(seed: int, count: int) -> list[Start]:
         (("noses",), 1e-9),
         (("ball_mass",), 1e-9),
         (("ball_diameter",), 1e-9),
-        (("cloth_field",), 1e-6),
-        (("noses", "ball_mass", "ball_diameter", "cloth_field", "per_cushion"), 1e-6),
+        (("cloth_field",), 5e-6),
+        (("noses", "ball_mass", "ball_diameter", "cloth_field", "per_cushion"), 5e-6),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, tuple) else "",
 )
