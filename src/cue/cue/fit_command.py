@@ -53,7 +53,7 @@ class _Keeper:
     def __call__(self, progress: Progress) -> None:
         self.last = progress
         self._display.show(progress)
-        values = getattr(progress, "values", None)
+        values = progress.values
         if values is None:
             return
         now, new_stage = time.monotonic(), progress.stage != self._stage
