@@ -11,8 +11,10 @@ import pytest
 
 from cue_core.errors import FileFormatError
 from cue_core.parameters import PARAMETERS
+from cue_sim.kernel import EventKind
 from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
 from cue_sim.trajectory import JointTrajectory, Tolerances, TrajectoryCode, check_motion
+from cue_sim.twin import Start, Twin
 from cue_sim.world import SECOND, World
 from cue_sim.world_config import Steps, WorldConfig
 
@@ -203,3 +205,24 @@ def test_the_robot_stands_beside_the_table_and_keeps_out_of_it_at_home(nominal: 
     data.qpos[:] = robot.home
     mujoco.mj_kinematics(model, data)
     assert data.geom_xpos[:, 1].max() < -nominal.table.width / 2 - 0.5 * nominal.table.rail_width
+
+
+def test_a_world_plays_by_the_terms_of_its_file(nominal: WorldConfig) -> None:
+    """A light ball, a large one, moved noses, nap and uneven cloth: as the twin with these parameters plays them."""
+    values = nominal.parameters.copy()
+    changes = {"mass_ratio_1": 0.85, "diameter_ratio_0": 1.03, "nap_y2": 0.15, "cloth_field_2_1": 0.4}
+    for name, value in (changes | {f"nose_offset_{i}": 0.003 for i in range(6)}).items():
+        values[list(PARAMETERS).index(name)] = value
+    config = replace(nominal, parameters=values)
+    world, twin = World(config), Twin(config.table, config.ball_ids)
+    start = Start.at_rest(config.positions)
+    way = config.positions[1] - config.positions[0]
+    start.velocities[0] = 0.7 * way / np.linalg.norm(way)
+    world._data.qvel[world._layout.dof[0] : world._layout.dof[0] + 2] = start.velocities[0]
+    world.run_to(2 * SECOND)
+    path = twin.simulate(start, values, [2.0])
+    kinds = {event.kind for event in path.events if event.time < 2.0}
+    assert kinds >= {EventKind.BALL_BALL, EventKind.CUSHION}
+    np.testing.assert_allclose(world.balls().positions[:, :2], path.positions[0], atol=1e-4)
+    plain = twin.simulate(start, nominal.parameters, [2.0])
+    assert np.abs(plain.positions - path.positions).max() > 0.01

@@ -67,6 +67,8 @@ def _changed(tmp_path: Path, path: str, value: object) -> str:
         ("physics.sliding_friction", {"uniform": [0.3, 0.1]}, "low <= high"),
         ("physics.sliding_friction", {"uniform": 0.3}, r"needs \[low, high\]"),
         ("physics.stickiness", 1.0, "unknown key stickiness"),
+        ("physics.mass_ratio_1", 0.1, "mass_ratio_1 is 0.1"),
+        ("physics.latency", 0.05, "unknown key latency"),  # the camera has its own
         ("balls.positions.1", [0.9, 0.0], "ball 1 lies outside"),
         ("balls.positions.1", [-0.20, 0.01], "balls 0 and 1 overlap"),
         ("balls.positions.21", [0.0, 0.0], "unknown ball id 21"),
