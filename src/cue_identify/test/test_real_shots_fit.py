@@ -29,6 +29,7 @@ from cue_identify.real_shots import (
     terms_of,
 )
 from cue_identify.real_shots.baselines import fit_mirror, mirror
+from cue_identify.real_shots.descent import descend_each
 from cue_identify.real_shots.hits import Hits
 from cue_identify.real_shots.model import start_states
 from cue_identify.real_shots.synthetic import record_shots, write_recording
@@ -36,6 +37,7 @@ from cue_identify.real_shots.watched import watch
 from cue_sim import laws
 from cue_sim.laws import Laws
 from cue_sim.laws.evaluate import BallImpact
+from cue_sim.twin import Start
 
 REAL = Path(__file__).parents[4] / "shared/data/real_shots/visible.jsonl.gz"
 TRUTH = {
@@ -287,6 +289,56 @@ def test_watching_the_first_rebound_finds_a_spin_that_the_hit_did_not_tell(track
     )
     assert watched < 0.4 * unwatched
     assert watch(model, [replace(odd[0], rebounds=())], values).tracks == []
+
+
+def test_watching_forgives_a_cushion_that_is_not_as_fitted(tracks: list[Track]) -> None:
+    model = MatchModel()
+    values, other = _truth(model), _truth(model)
+    names = [term.name for term in model.terms]
+    other[names.index("cushion_friction")] += 0.08
+    other[names.index("cushion_restitution")] -= 0.05
+    long = [t for t in tracks if t.rebounds and t.times[-1] > t.rebounds[0][0] - t.start_time + 0.8]
+    once = [replace(t, rebounds=t.rebounds[:1]) for t in long if len(t.rebounds) == 1][:4] or long[:4]
+    seen = watch(
+        model, [replace(t, positions=p) for t, p in zip(once, model.predict(once, other), strict=True)], values
+    )
+    blind = [path[-len(t.times) :] for t, path in zip(seen.tracks, model.predict(once, values), strict=True)]
+    watched, unwatched = (
+        np.median([s.mean for s in score_tracks(seen.tracks, paths)]) for paths in (seen.predicted, blind)
+    )
+    assert watched < 0.4 * unwatched
+
+
+def test_states_on_the_way_lie_on_the_predicted_path(tracks: list[Track]) -> None:
+    model = MatchModel()
+    values, some = _truth(model), tracks[:3]
+    spins, moved = np.array([[1.0, -1.0]] * 3), np.array([[1e-3, 2e-3, 0.01, -0.02]] * 3)
+    halfway = [t.times[len(t.times) // 2] for t in some]
+    states = model.states(some, values, spins, moved, np.array(halfway))
+    paths = model.predict(some, values, spins, moved)
+    for track, state, path in zip(some, states, paths, strict=True):
+        assert state is not None
+        assert np.allclose(state.position, path[len(track.times) // 2], atol=1e-6)
+        again = Start(
+            state.position[None], state.velocity[None], state.spin[None], np.ones(1, bool)
+        )  # and go on along it
+        rest = track.times[len(track.times) // 2 :] - track.times[len(track.times) // 2]
+        assert np.allclose(model.play([again], [rest], values)[0], path[len(track.times) // 2 :], atol=1e-4)
+
+
+def test_small_problems_are_solved_each_on_its_own() -> None:
+    rng = np.random.default_rng(0)
+    slope, owner = rng.standard_normal((40, 2, 3)), np.repeat([0, 1], 20)
+    truth = np.array([[1.0, -0.5, 0.3], [0.2, 0.1, -1.0]])
+    observed = np.einsum("tak,tk->ta", slope, truth[owner])
+    observed[3] += 50.0  # an outlier
+
+    def errors(x: np.ndarray) -> np.ndarray:
+        return (np.einsum("tak,tk->ta", slope, x[owner]) - observed) / 0.01
+
+    found, cost = descend_each(errors, owner, np.zeros((2, 3)))
+    assert np.allclose(found, truth, atol=1e-2)
+    assert cost[1] < 3 < cost[0]
 
 
 def test_the_mirror_baseline_keeps_its_angles() -> None:

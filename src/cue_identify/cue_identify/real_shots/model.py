@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+import mujoco
 import numpy as np
 
 from cue_core.parameters import PARAMETERS, nominal_values
@@ -13,10 +15,22 @@ from cue_identify.real_shots.hits import Hits
 from cue_identify.real_shots.recording import MATCH_TABLE
 from cue_identify.real_shots.terms import TERMS, Term, terms_of
 from cue_identify.real_shots.tracks import GRAVITY, Track
+from cue_sim import kernel
+from cue_sim.kernel import EventKind
+from cue_sim.laws import Laws
 from cue_sim.twin import Start, Twin
 
 BALL = 1
 """Id of the one ball that each simulation holds: nothing else is on the table until a track ends."""
+
+
+class State(NamedTuple):
+    """A ball at one instant: (2,) m in the recording's table frame, (2,) m/s, (3,) rad/s, and cushions met so far."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    spin: np.ndarray
+    contacts: int
 
 
 class MatchModel:
@@ -64,11 +78,20 @@ class MatchModel:
         """
         if not tracks:
             return []
-        value = self.named(values)
+        starts = start_states(tracks, self.named(values), np.zeros(2), spins, moved, self._hits_of(tracks))
+        return self.play(starts, [track.times for track in tracks], values)
+
+    def play(self, starts: Sequence[Start], times: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
+        """Return where balls are, each alone on the table, (T, 2) [m], table frame; NaN where the twin fails.
+
+        Args:
+            starts: of one ball each, in the recording's table frame.
+            times: (T,) for each [s], increasing.
+            values: (K,) in the order of :attr:`terms`, within their limits.
+        """
         twin, centre = self.twin(values)
-        times = [track.times for track in tracks]
         paths = twin.simulate_batch(
-            start_states(tracks, value, centre, spins, moved, self._hits_of(tracks)),
+            [replace(start, positions=start.positions - centre) for start in starts],
             self.parameters(values),
             times,
             horizon=max(float(t[-1]) if len(t) else 0.0 for t in times) + 1e-6,
@@ -78,6 +101,43 @@ class MatchModel:
             path.positions[:, 0] + centre if path.fault is None else np.full((len(path.times), 2), np.nan)
             for path in paths
         ]
+
+    def states(
+        self,
+        tracks: Sequence[Track],
+        values: np.ndarray,
+        spins: np.ndarray,
+        moved: np.ndarray,
+        times: np.ndarray,
+    ) -> list[State | None]:
+        """Return the balls' states so long after their starts, None where the twin fails.
+
+        Args:
+            tracks: as for :meth:`predict`.
+            values: the same.
+            spins: the same.
+            moved: the same.
+            times: (n,) [s].
+        """
+        twin, centre = self.twin(values)
+        laws = Laws.from_parameters(self.parameters(values), **twin.extras)
+        data, in_play = mujoco.MjData(twin.model), np.ones(1, np.int32)
+        states: list[State | None] = []
+        starts = start_states(tracks, self.named(values), centre, spins, moved)
+        for start, until in zip(starts, times, strict=True):
+            kernel.start(twin.model, data, twin.layout, start.positions, start.velocities, start.spins, in_play)
+            outcome = kernel.advance(twin.model, data, twin.layout, laws, in_play, float(until))
+            states.append(
+                None
+                if outcome.fault is not None
+                else State(
+                    twin.layout.positions(data)[0] + centre,
+                    twin.layout.velocities(data)[0].copy(),
+                    twin.layout.spins(data)[0].copy(),
+                    sum(event.kind == EventKind.CUSHION for event in outcome.events),
+                )
+            )
+        return states
 
     def _hits_of(self, tracks: Sequence[Track]) -> Hits:
         """Return the hits of tracks, those of the last tuple from memory: a fit asks for the same ones each time."""
