@@ -77,6 +77,13 @@ class Curve:
         """Return when the error was first no larger than ``error`` [s]; None = never."""
         return next((point[0] for point in self.points if point[2] <= error), None)
 
+    def stays(self, error: float) -> float | None:
+        """Return from when on the error was no larger than ``error`` [s]; None = it ended larger."""
+        since: float | None = None
+        for seconds, _, now in self.points:
+            since = None if now > error else seconds if since is None else since
+        return since
+
 
 def observed_turn(shot: ShotData, way: float) -> float:
     """Return how far [rad] the cue ball set off from the direction ``way`` [rad] of the measured stroke.

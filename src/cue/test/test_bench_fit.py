@@ -130,6 +130,9 @@ def test_the_clock_stands_still_while_a_method_is_scored(monkeypatch):
         curve.note(np.array(0.05), 9)
     assert curve.points == [[2.0, 7.0, 0.5], [3.0, 9.0, 0.05]]
     assert curve.reached(0.1) == 3.0 and curve.reached(0.01) is None
+    assert curve.stays(0.1) == 3.0 and curve.stays(0.01) is None
+    curve.points += [[4.0, 10.0, 0.2], [5.0, 11.0, 0.1], [6.0, 12.0, 0.09]]
+    assert curve.stays(0.1) == 5.0 and curve.stays(0.15) == 5.0 and curve.stays(1.0) == 2.0
     now[0] += 20.0
     with pytest.raises(whole.TimeIsUpError):
         curve.check()
@@ -184,7 +187,7 @@ def made_up(good):
     }  # fmt: skip
     won = [[1.0, 100.0, 0.02], [2.0, 900.0, 0.008]]
     race = {
-        "target_m": 0.01, "limit_s": 24.0, "unfitted_m": 0.2, "cue": {"reached_s": 2.0, "points": won},
+        "target_m": 0.01, "limit_s": 24.0, "unfitted_m": 0.2, "cue": {"reached_s": 2.0, "first_s": 2.0, "points": won},
         "cma": {"reached_s": None if good else 3.0, "points": won},
         "sysid": {"reached_s": None, "points": won} if good else {"problem": "not there"},
     }  # fmt: skip
