@@ -11,6 +11,8 @@ from benchmarks.harness import Assembled, Options, Result, Results, Row
 from benchmarks.real.plan import LAW
 
 LIMITS = {"median_mm": 75.0, "mode_b_mm": 45.0}
+SHOWN = (0.25, 0.5, 0.75)
+"""Tracks whose paths are kept for the picture: those at these shares of all, in the order of their errors."""
 _FIGURES = (
     ("median_mm", "scored", "median_mm", "tracks never seen: mean error of a track, median"),
     ("mode_b_mm", "mode_b", "median_mm", "watched until 0.4 s after the first rebound: the same of what follows"),
@@ -57,12 +59,29 @@ def assemble(options: Options, results: Results) -> Assembled:
             else {key: result.value[key] for key in ("median_mm", "mode_b_mm", "medians_mm", "mode_b_medians_mm")}
         )
         if not result.problem:
-            data["detail"][law] = result.value
+            data["detail"][law] = _without_paths(result.value)
         if law != LAW:
             value = None if result.problem else result.value["median_mm"]
             note = result.problem or f"for information; watched: {result.value['mode_b_mm']:.0f} mm"
             rows.append(Row(f"laws.{law}", f"cushion law {law} instead of {LAW}, median", value, "mm", note=note))
+    data["examples"] = _examples(halves)
     return Assembled(data, rows)
+
+
+def _examples(halves: list[Mapping[str, Any]]) -> dict[str, Any]:
+    order = sorted((track for half in halves for track in half["tracks"]), key=lambda track: track["mean_mm"])
+    return {str(share): order[min(int(share * len(order)), len(order) - 1)] for share in SHOWN if order}
+
+
+def _without_paths(value: Mapping[str, Any]) -> dict[str, Any]:
+    dropped = ("seen", "predicted")
+    return {
+        **value,
+        "halves": [
+            {**half, "tracks": [{k: v for k, v in track.items() if k not in dropped} for track in half["tracks"]]}
+            for half in value["halves"]
+        ],
+    }
 
 
 def _mean(halves: list[Mapping[str, Any]], part: str, figure: str) -> float | None:

@@ -13,12 +13,10 @@ import matplotlib.pyplot as plt  # the backend must be chosen first
 import numpy as np
 from matplotlib.axes import Axes
 
-from benchmarks.real.figures import LIMITS
+from benchmarks.real.figures import LIMITS, SHOWN
 from benchmarks.real.plan import LAW
 
 _GOOD, _BAD, _MUTED, _INK = "#0b6e8f", "#b42318", "#8a94a0", "#1d2733"
-_SHOWN = (0.25, 0.5, 0.75)
-"""Tracks that are drawn: those at these shares of all, in the order of their errors."""
 
 
 def plot(data: Mapping[str, Any], path: Path) -> None:
@@ -29,8 +27,8 @@ def plot(data: Mapping[str, Any], path: Path) -> None:
     _compared(axes[0, 0], data)
     _rebounds(axes[0, 1], data)
     _each(axes[0, 2], tracks)
-    for share, place in zip(_SHOWN, axes[1], strict=True):
-        _path(place, tracks, share)
+    for share, place in zip(SHOWN, axes[1], strict=True):
+        _path(place, data.get("examples", {}).get(str(share)), share)
     for place in axes[0]:
         place.spines[["top", "right"]].set_visible(False)
     figure.tight_layout(w_pad=2.0, h_pad=2.0)
@@ -89,15 +87,13 @@ def _each(axes: Axes, tracks: list[Mapping[str, Any]]) -> None:
     axes.set_ylabel("mean error [mm]")
 
 
-def _path(axes: Axes, tracks: list[Mapping[str, Any]], share: float) -> None:
+def _path(axes: Axes, track: Mapping[str, Any] | None, share: float) -> None:
     axes.set_aspect("equal")
     axes.set_xticks([])
     axes.set_yticks([])
-    if not tracks:
+    if track is None:
         axes.set_axis_off()
         return
-    order = sorted(tracks, key=lambda t: t["mean_mm"])
-    track = order[min(int(share * len(order)), len(order) - 1)]
     seen, predicted = np.array(track["seen"]), np.array(track["predicted"])
     axes.plot(*seen.T, ".-", color=_INK, lw=0.8, ms=3, label="seen")
     axes.plot(*predicted.T, "-", color=_BAD, lw=1.2, label="predicted")

@@ -28,6 +28,14 @@ class TooFewTracksError(CueError):
         super().__init__(f"the {half} half has {count} object-ball tracks, needs at least {needed}")
 
 
+class UnwatchedError(CueError):
+    """No track of a half can be scored in mode B."""
+
+    def __init__(self, fitted: str) -> None:
+        """Say which half was fitted."""
+        super().__init__(f"fitted on the {fitted} half, no track of the other one has samples after its first rebound")
+
+
 _BOOTSTRAPS = 2000
 _DRAWN = 60  # points of a path in a picture
 
@@ -75,6 +83,7 @@ def benchmark(
         FileFormatError: the recording is malformed.
         UnknownNameError: no such law.
         TooFewTracksError: a half has too few tracks.
+        UnwatchedError: none of a half rebounds.
     """
     model = MatchModel(cushion_law, threads)
     shots = read_shots(path)
@@ -124,6 +133,8 @@ def _half(
     start = np.array([term.start for term in model.terms])
     predicted = model.predict(unseen, found.values)
     seen = watch(model, unseen, found.values)
+    if not seen.tracks:
+        raise UnwatchedError(name)
     scores, watched = score_tracks(unseen, predicted), score_tracks(seen.tracks, seen.predicted)
 
     def summary(scores: Sequence[TrackScore]) -> dict[str, Any]:
