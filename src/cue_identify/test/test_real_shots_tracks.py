@@ -106,7 +106,7 @@ def test_tracks_measure_the_hit(recording: list[RecordedShot]) -> None:
         assert track.striker is not None
         # a rolling ball passes on (1 + e)/2 cos(cut) of its speed, and throws within the friction, 0.06
         share = track.hit_speed / (track.striker.speed * np.cos(track.striker.cut))
-        assert abs(share - 0.975) < 0.06
+        assert abs(share - 0.965) < 0.06  # e = 0.93, where the terms start
         assert abs(np.tan(track.striker.throw)) < 0.06 + 3 * track.striker.throw_stddev
         assert 0 < track.sliding_time <= 0.1 + 1e-9
         assert track.travel >= 0.5 and np.all(np.diff(track.times) > 0) and track.times[0] > 0
