@@ -1,16 +1,13 @@
 // Where a ball will be while nothing but the cloth acts on it. The law's closed form reaches any time in one call where
-// every phase has constant acceleration. Tilt, nap and speed-dependent rolling turn the acceleration on the way: there
-// the law, which holds it for the length of a call, is called in short pieces from nodes that are kept, and
+// every phase has constant acceleration. A slope, and rolling friction that depends on speed or place, change it on the
+// way: there the law, which holds it for the length of a call, is called in short pieces from nodes that are kept, and
 // extrapolated from whole and half pieces to the second order.
 #include <math.h>
 
 #include "cue_kernel.h"
 
-// Pieces are these shares of the largest step, so that refining the step refines them too, but not shorter than that [s].
-// A slope bends the way: a little while a ball rolls, much while it slides. On level cloth only the speed changes.
-#define LEVEL_SHARE 8
-#define ROLLING_SHARE 20
-#define SLIDING_SHARE 100
+// Pieces are this share of the largest step, so that refining the step refines them too, but not shorter than that [s].
+#define SHARE 8
 #define SHORTEST_PIECE 1e-3
 
 void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const cue_laws* laws, double largest_step) {
@@ -19,10 +16,7 @@ void cue_path_begin(cue_path* path, const cue_ball* ball, double radius, const c
   path->radius = radius;
   path->laws = laws;
   path->spacing = INFINITY;
-  if (cue_cloth_exact(laws)) return;
-  const double ux = ball->vx - radius * ball->wy, uy = ball->vy + radius * ball->wx;
-  const int level = laws->tilt_x == 0 && laws->tilt_y == 0, slides = ux * ux + uy * uy >= 1e-20;
-  path->spacing = fmax(largest_step / (level ? LEVEL_SHARE : slides ? SLIDING_SHARE : ROLLING_SHARE), SHORTEST_PIECE);
+  if (!cue_cloth_exact(laws)) path->spacing = fmax(largest_step / SHARE, SHORTEST_PIECE);
 }
 
 static void piece(const cue_path* path, double h, cue_ball* ball) {

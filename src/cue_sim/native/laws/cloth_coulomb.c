@@ -50,6 +50,21 @@ static void roll(const cue_laws* laws, const double* own, double radius, double 
     vy += ay * t;
     ball->wx += 2.5 / R * (-a * cy) * t;
     ball->wy -= 2.5 / R * (-a * cx) * t;
+    const double across = tilt_y * cx - tilt_x * cy;
+    if (across != 0 && decay > 0) {
+      // The slip turns down the slope, and friction with it. With w left along c the slip across it is, to the first
+      // order in slope over friction, across / decay w ln(u / w), not across t; 2/7 of the difference is the centre's.
+      const double left = fmax(1 - decay * t / u, 0), bend = left > 0 ? left * log(left) : 0;
+      const double slip = across / decay * u * -bend - across * t;
+      const double swept = across / (decay * decay) * u * u * (.25 + left * (.5 * bend - .25 * left));
+      const double way = swept - .5 * across * t * t;
+      ball->x -= 2. / 7 * way * cy;
+      ball->y += 2. / 7 * way * cx;
+      vx -= 2. / 7 * slip * cy;
+      vy += 2. / 7 * slip * cx;
+      ball->wx += 5. / 7 * slip * cx / R;
+      ball->wy += 5. / 7 * slip * cy / R;
+    }
     rest -= t;
     if (rest > 0) {  // rolling begins inside this step
       ball->wx = -vy / R;
