@@ -8,10 +8,15 @@ Each round asks three questions, each dearer than the one before and of fewer te
    a term of many parameters does not win by their number.
 2. Fit. The best few are fitted, from the present optimum up to the second contact, then further: a term that was
    missing has led the other parameters astray, and on whole shots no gradient leads back.
-3. Gate. The k folds again, now replayed: the parameters that the other folds alone give (one Newton step from the
-   optimum of all, which stands for a refit: Giordano et al. 2019, "A Swiss army infinitesimal jackknife") predict the
-   shots of each fold, whose own nuisances are fitted. With g_i the gain in predictive log-likelihood of shot i,
-   nuisances at their best and the dispersion taken out, a term is added when
+3. Gate. How likely is each shot, given the others? With l_i the loss of shot i at the optimum, s_i its gradient, H_i
+   its information and A the information of all and of the prior, all but the prior over the dispersion f,
+
+       log p(y_i | others) = - l_i - s_i' (A - H_i)^-1 s_i / 2 + log det(A - H_i) / 2 - log det(A) / 2,
+
+   Laplace's approximation of both integrals (Gelfand and Dey 1994; the sum over shots is the pseudo-likelihood of
+   Geisser and Eddy 1979). What the others do not tell of the parameters counts as uncertainty, not as error: a patch
+   that one shot alone has crossed is no mistake on that shot. With g_i the gain of the larger model, a term is added
+   when
 
        sum_i g_i > sqrt(n) s(g) + log C,
 
@@ -44,7 +49,7 @@ BASE = ("cloth", "balls", "cushions", "cushion_slope", "cushion_friction", "stri
 AUTO = "auto"
 """In place of terms' names: choose them."""
 
-_FOLDS = 5
+_FOLDS = 10
 _FINALISTS = 3  # terms that are fitted in a round
 _HOPEFUL = 0.5  # [-] of what the gate asks for at least, to be expected to first order before a term is fitted
 _MOST_TERMS = 4  # added in all
@@ -122,7 +127,10 @@ class Model:
         objective: there.
         lines: normal equations there.
         dispersion: of the shots.
-        left_out: (shots,) loss of each with the parameters that the other folds give.
+        losses: (shots,) of each, there.
+        left_out: (shots,) loss of each with the parameters fitted to the other folds; empty where those are not fitted.
+        predicted: (shots,) rest error of each with them [m]; likewise.
+        predicted: (shots,) rest error of each [m], predicted with those from the stroke alone; likewise.
     """
 
     space: Space
@@ -130,20 +138,25 @@ class Model:
     objective: float
     lines: Linearised
     dispersion: float
+    losses: np.ndarray
     left_out: np.ndarray
+    predicted: np.ndarray
 
 
 class Selector:
     """Chooses terms for one set of shots, all with the same residuals: models are compared, not ways to weigh."""
 
-    def __init__(self, replayer: Replayer, shots: Sequence[ShotData], scale: float) -> None:
+    def __init__(self, replayer: Replayer, shots: Sequence[ShotData], scale: float, refit: int = 0) -> None:
         """Set up.
 
         Args:
             replayer: runs the simulations.
             shots: that the base model explains.
             scale: robust scale [m].
+            refit: iterations in which the other folds are fitted, for models with so many parameters that single shots
+                decide some of them; 0 = what a shot tells is taken away to second order.
         """
+        self._refit = refit
         self._replayer, self._shots, self._scale = replayer, list(shots), scale
         self._folds = [np.arange(len(shots))[k :: min(_FOLDS, len(shots))] for k in range(min(_FOLDS, len(shots)))]
 
@@ -254,38 +267,63 @@ class Selector:
             starts.append(early.run(starts[-1], every, iterations, _GAIN)[0])
         heights = [polish.objective(p, self._replayer.run(p.trials(space, self._shots))) for p in starts]
         best = int(np.argmin(heights))
-        point, objective, _ = polish.run(starts[best], every, _ITERATIONS, _GAIN)
+        point, objective, replayed = polish.run(starts[best], every, _ITERATIONS, _GAIN)
         lines = self._linearise(space, point)
         f = dispersion(lines, np.diag(1.0 / space.prior_stddev**2))
-        return Model(space, point, objective, lines, f, self._left_out(space, point, lines, f))
+        left_out, predicted = self._left_out(space, point, lines, f) if self._refit else (np.zeros(0), np.zeros(0))
+        return Model(space, point, objective, lines, f, polish.losses(point, replayed), left_out, predicted)
 
     def _linearise(self, space: Space, point: Point) -> Linearised:
         polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
         base = self._replayer.run(point.trials(space, self._shots))
         return polish.linearise(point, base, np.ones(len(space.names), bool), cautious=True)
 
-    def _left_out(self, space: Space, point: Point, lines: Linearised, f: float) -> np.ndarray:
-        """Return the (shots,) losses with the parameters that the other folds give."""
+    def _left_out(self, space: Space, point: Point, lines: Linearised, f: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (shots,) losses with the parameters that the other folds give, and rest errors [m]."""
         precision = 1.0 / space.prior_stddev**2
         pull = precision * (point.unit - space.nominal)
-        losses = np.zeros(len(self._shots))
+        losses, errors = np.zeros(len(self._shots)), np.full(len(self._shots), np.nan)
         for fold in self._folds:
             others = np.setdiff1d(np.arange(len(self._shots)), fold)
             matrix = np.diag(precision) + lines.informations[others].sum(axis=0) / f
             step = -np.linalg.solve(matrix, pull + lines.scores[others].sum(axis=0) / f)
             unit = np.clip(point.unit + step, 0.0, 1.0)
+            rest = [self._shots[i] for i in others]
+            fitted = Polish(self._replayer, rest, space, self._scale, space.nominal, places=True)
+            begin = Point(unit, tuple(point.nuisance[i] for i in others))
+            unit = fitted.run(begin, np.ones(len(unit), bool), self._refit, _GAIN)[0].unit
+            scores = self._replayer.score([self._shots[i].record for i in fold], space.values(unit))
+            errors[fold] = [score.rest_error for score in scores]
             shots = [self._shots[i] for i in fold]
             polish = Polish(self._replayer, shots, space, self._scale, unit, places=True)
             start = Point(unit, tuple(point.nuisance[i] for i in fold))
             end, _, replayed = polish.run(start, np.zeros(len(unit), bool), _NUISANCES, _GAIN)
             losses[fold] = polish.losses(end, replayed)
-        return losses
+        return losses, errors
 
     def compare(self, larger: Model, smaller: Model, offered: int) -> tuple[float, float]:
         """Return the larger model's gain on shots left out, and the margin it must exceed; see the module."""
-        gains = (smaller.left_out - larger.left_out) / larger.dispersion
+        if self._refit:
+            gains = (smaller.left_out - larger.left_out) / larger.dispersion
+        else:
+            # What one model fails to explain makes shots disagree: the better one knows more of the noise.
+            f = min(larger.dispersion, smaller.dispersion)
+            gains = _predictive(larger, f) - _predictive(smaller, f)
         spread = float(np.std(gains, ddof=1)) * math.sqrt(len(gains)) if len(gains) > 1 else math.inf
         return float(gains.sum()), spread + math.log(offered)
+
+
+def _predictive(model: Model, f: float) -> np.ndarray:
+    """Return the (shots,) log-likelihood of each shot with what the others tell of the parameters; see the module."""
+    information, scores = model.lines.informations / f, model.lines.scores / f
+    whole = np.diag(1.0 / model.space.prior_stddev**2) + information.sum(axis=0)
+    _, volume = np.linalg.slogdet(whole)
+    found = []
+    for loss, own, pull in zip(model.losses / f, information, scores, strict=True):
+        others = whole - own
+        _, wider = np.linalg.slogdet(others)
+        found.append(-loss - 0.5 * float(pull @ np.linalg.solve(others, pull)) + 0.5 * float(wider - volume))
+    return np.array(found)
 
 
 def _moved(space: Space, point: Point, names: Sequence[str], neutral: Iterable[str] = ()) -> tuple[Space, Point]:
