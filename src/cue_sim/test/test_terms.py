@@ -151,7 +151,7 @@ def random_starts(seed: int, count: int) -> list[Start]:
     ("names", "median"),
     [
         (("nap",), 1e-9),
-        (("nap", "tilt"), 1e-4),
+        (("nap", "tilt"), 1e-5),
         (("rolling_slope",), 1e-6),
         (("ball_friction_speed",), 1e-9),
         (("per_cushion",), 1e-9),
