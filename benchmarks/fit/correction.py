@@ -14,7 +14,7 @@ from cue_identify.fit import FitConfig, FitRequest, Fitter
 from cue_identify.replay import TwinSimulator
 from cue_sim.correction import Correction
 
-WORLDS = ("uneven0", "uneven1", "uneven2", "plain0", "plain1")
+WORLDS = ("uneven0", "uneven1", "plain0", "plain1")
 """With waves of rolling friction over the table; and without."""
 _FIRST = 200
 """Worlds of this part begin at this index."""

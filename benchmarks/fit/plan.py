@@ -20,8 +20,8 @@ CODE = (
 )
 WORLDS = 5
 RACES = 3
-REFITS = 3
-_CANCELLED = (0.05, 0.25, 0.45, 0.65, 0.8, 0.95)
+REFITS = 2
+_CANCELLED = (0.1, 0.35, 0.6, 0.9)
 """Shares of a fit's time."""
 _FEW = 8  # shots of a quick run
 
@@ -51,7 +51,7 @@ def make_parts(options: Options) -> list[Part]:
             add(noise, f"world{index}", "recover:recovery", {"index": index, "noise": noise, **few}, alone=True)
     for index in range(0 if quick else REFITS):
         add("refit_s", f"world{index}", "recover:refit", {"index": index}, alone=True)
-    shares = list(_CANCELLED[2:4] if quick else _CANCELLED)
+    shares = list(_CANCELLED[1:2] if quick else _CANCELLED)
     add("cancel_s", "world0", "recover:cancel", {"index": 0, "shares": shares}, alone=True)
     for index in range(1 if quick else RACES):
         limited = {"index": index, **few, **({"most": 20.0} if quick else {})}
