@@ -49,13 +49,12 @@ BASE = ("cloth", "balls", "cushions", "cushion_slope", "cushion_friction", "stri
 AUTO = "auto"
 """In place of terms' names: choose them."""
 
-_FOLDS = 10
 _FINALISTS = 3  # terms that are fitted in a round
 _HOPEFUL = 0.5  # [-] of what the gate asks for at least, to be expected to first order before a term is fitted
+_CLOSE = 0.2  # [-] of the leader's expected gain, for a rival to be fitted once the leader has passed the gate
 _MOST_TERMS = 4  # added in all
 _STAGES = ((2, 0.02, 4), (3, 0.01, 4), (None, 0.01, 4))  # contacts, robust scale [m], iterations
 _ITERATIONS, _GAIN = 8, 0.2  # of a fit on whole shots; log-likelihood that is worth another
-_NUISANCES = 3  # iterations for those of a shot left out
 _FELT = 0.1  # [-] of a parameter's prior variance that the shots must take away for it to be fitted
 
 
@@ -128,9 +127,6 @@ class Model:
         lines: normal equations there.
         dispersion: of the shots.
         losses: (shots,) of each, there.
-        left_out: (shots,) loss of each with the parameters fitted to the other folds; empty where those are not fitted.
-        predicted: (shots,) rest error of each with them [m]; likewise.
-        predicted: (shots,) rest error of each [m], predicted with those from the stroke alone; likewise.
     """
 
     space: Space
@@ -139,26 +135,20 @@ class Model:
     lines: Linearised
     dispersion: float
     losses: np.ndarray
-    left_out: np.ndarray
-    predicted: np.ndarray
 
 
 class Selector:
     """Chooses terms for one set of shots, all with the same residuals: models are compared, not ways to weigh."""
 
-    def __init__(self, replayer: Replayer, shots: Sequence[ShotData], scale: float, refit: int = 0) -> None:
+    def __init__(self, replayer: Replayer, shots: Sequence[ShotData], scale: float) -> None:
         """Set up.
 
         Args:
             replayer: runs the simulations.
             shots: that the base model explains.
             scale: robust scale [m].
-            refit: iterations in which the other folds are fitted, for models with so many parameters that single shots
-                decide some of them; 0 = what a shot tells is taken away to second order.
         """
-        self._refit = refit
         self._replayer, self._shots, self._scale = replayer, list(shots), scale
-        self._folds = [np.arange(len(shots))[k :: min(_FOLDS, len(shots))] for k in range(min(_FOLDS, len(shots)))]
 
     def select(self, point: Point, space: Space, offered: Mapping[str, Sequence[str]]) -> Selection:
         """Choose.
@@ -189,7 +179,7 @@ class Selector:
         ranked = self.rank(model, left)
         best: tuple[float, str, tuple[str, ...], Model] | None = None
         for term, names, expected in ranked[:_FINALISTS]:
-            if expected <= _HOPEFUL * math.log(offered):
+            if expected <= (_HOPEFUL * math.log(offered) if best is None else _CLOSE * ranked[0][2]):
                 break
             self._replayer.budget.stage = f"terms: {term}"
             larger = self.fit(*_moved(model.space, model.point, (*model.space.names, *names)))
@@ -270,45 +260,18 @@ class Selector:
         point, objective, replayed = polish.run(starts[best], every, _ITERATIONS, _GAIN)
         lines = self._linearise(space, point)
         f = dispersion(lines, np.diag(1.0 / space.prior_stddev**2))
-        left_out, predicted = self._left_out(space, point, lines, f) if self._refit else (np.zeros(0), np.zeros(0))
-        return Model(space, point, objective, lines, f, polish.losses(point, replayed), left_out, predicted)
+        return Model(space, point, objective, lines, f, polish.losses(point, replayed))
 
     def _linearise(self, space: Space, point: Point) -> Linearised:
         polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
         base = self._replayer.run(point.trials(space, self._shots))
         return polish.linearise(point, base, np.ones(len(space.names), bool), cautious=True)
 
-    def _left_out(self, space: Space, point: Point, lines: Linearised, f: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (shots,) losses with the parameters that the other folds give, and rest errors [m]."""
-        precision = 1.0 / space.prior_stddev**2
-        pull = precision * (point.unit - space.nominal)
-        losses, errors = np.zeros(len(self._shots)), np.full(len(self._shots), np.nan)
-        for fold in self._folds:
-            others = np.setdiff1d(np.arange(len(self._shots)), fold)
-            matrix = np.diag(precision) + lines.informations[others].sum(axis=0) / f
-            step = -np.linalg.solve(matrix, pull + lines.scores[others].sum(axis=0) / f)
-            unit = np.clip(point.unit + step, 0.0, 1.0)
-            rest = [self._shots[i] for i in others]
-            fitted = Polish(self._replayer, rest, space, self._scale, space.nominal, places=True)
-            begin = Point(unit, tuple(point.nuisance[i] for i in others))
-            unit = fitted.run(begin, np.ones(len(unit), bool), self._refit, _GAIN)[0].unit
-            scores = self._replayer.score([self._shots[i].record for i in fold], space.values(unit))
-            errors[fold] = [score.rest_error for score in scores]
-            shots = [self._shots[i] for i in fold]
-            polish = Polish(self._replayer, shots, space, self._scale, unit, places=True)
-            start = Point(unit, tuple(point.nuisance[i] for i in fold))
-            end, _, replayed = polish.run(start, np.zeros(len(unit), bool), _NUISANCES, _GAIN)
-            losses[fold] = polish.losses(end, replayed)
-        return losses, errors
-
     def compare(self, larger: Model, smaller: Model, offered: int) -> tuple[float, float]:
         """Return the larger model's gain on shots left out, and the margin it must exceed; see the module."""
-        if self._refit:
-            gains = (smaller.left_out - larger.left_out) / larger.dispersion
-        else:
-            # What one model fails to explain makes shots disagree: the better one knows more of the noise.
-            f = min(larger.dispersion, smaller.dispersion)
-            gains = _predictive(larger, f) - _predictive(smaller, f)
+        # What one model fails to explain makes shots disagree: the better one knows more of the noise.
+        f = min(larger.dispersion, smaller.dispersion)
+        gains = _predictive(larger, f) - _predictive(smaller, f)
         spread = float(np.std(gains, ddof=1)) * math.sqrt(len(gains)) if len(gains) > 1 else math.inf
         return float(gains.sum()), spread + math.log(offered)
 
