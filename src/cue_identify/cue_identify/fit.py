@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +27,11 @@ from cue_identify.scoring import mean_score
 from cue_identify.selection import AUTO, Selection, Selector, Step, base_parameters, optional_terms
 from cue_identify.space import Space
 
+if TYPE_CHECKING:
+    from cue_identify.learn import Learned
+
 _HOPS = 6  # a lower minimum is mostly found by the second
+_LEARNING = 3  # times the budget of a fit
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,8 @@ class FitRequest:
         seed: of the search.
         terms: empty, or ("auto",): held-out evidence chooses which terms of the registry are fitted, for at most as
             many simulated shots again, and half as many to fit what was chosen. ``parameters`` must be empty then.
+        learn: afterwards learn a correction of what the parameters leave unexplained, where shots left out confirm it,
+            for at most three times as many simulated shots again. Without it an earlier one is dropped.
     """
 
     shot_ids: tuple[str, ...] = ()
@@ -66,6 +73,7 @@ class FitRequest:
     evaluations: int = 0
     seed: int = 0
     terms: tuple[str, ...] = ()
+    learn: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ class Fitter:
         )
         budget = Budget(request.evaluations or self._config.evaluations, stop, report)
         rng = np.random.default_rng([request.seed, 0xC0E])
-        run = _Run(self._simulator, self._config, budget, space, rng, choose)
+        run = _Run(self._simulator, self._config, budget, space, rng, choose, request.learn)
         return dataclasses.replace(run.whole(chosen, present, begin, start), seed=request.seed)
 
 
@@ -196,8 +204,11 @@ class _Run:
         space: Space,
         rng: np.random.Generator,
         choose: bool = False,
+        learning: bool = False,
     ) -> None:
         self._simulator, self._budget, self._space, self._choose = simulator, budget, space, choose
+        self._learning = learning
+        self._correction: dict[str, Any] | None = None
         self._replayer = Replayer(simulator, budget, config.threads)
         self._rng, self._population, self._allowance = rng, config.population, budget.limit
         self._curriculum = Curriculum(self._replayer, space, rng, config.population)
@@ -212,14 +223,17 @@ class _Run:
         curriculum.probe(shots, start)
         warm = present.revision > 0 or resumed is not None
         # From the wrong funnel, or by bad luck, the first plan may fail; then the whole curriculum (again).
-        found = curriculum.best(shots, start, (REFIT if warm else CURRICULUM, CURRICULUM))
-        found = curriculum.hop(found, _HOPS)
+        plans = (REFIT if warm else CURRICULUM, CURRICULUM)
+        # What lacks a term is never explained, however long one searches: that comes when the terms are chosen.
+        found = curriculum.best(shots, start, plans[:1] if self._choose else plans)
+        hops = 0 if self._choose else _HOPS
+        found = curriculum.hop(found, hops)
         name = f"revision {present.revision}" if present.revision > 0 else "the nominal parameters"
         if chosen.borrowed:
             verdict, held_out_error = self._judge(chosen, found.point, present, name)
             if verdict.promoted:  # the judges have spoken: now they may teach
                 shots = [*shots, *self._observe(chosen.held_out, present.values)]
-                found = curriculum.hop(curriculum.run(shots, found.point.unit, REFIT), _HOPS)
+                found = curriculum.hop(curriculum.run(shots, found.point.unit, REFIT), hops)
         rescored = curriculum.cost_at(found.shots, found.point, fine)
         (start_cost,) = curriculum.cost(found.shots, [start], fine)
         selection = self._select(found) if self._choose else Selection(space, found.point, (), ())
@@ -227,8 +241,13 @@ class _Run:
             space = self._space = selection.space
             larger = Curriculum(self._replayer, space, self._rng, self._population)
             budget.limit = budget.spent + self._allowance // 2
-            found = larger.run(shots, selection.point.unit, REFIT)
+            found = larger.hop(larger.run(shots, selection.point.unit, REFIT), _HOPS)
             curriculum.history.extend(larger.history)
+        elif self._choose:
+            found = curriculum.hop(found, _HOPS)
+        learned = self._learn(found)
+        if learned is not None:
+            found = dataclasses.replace(found, point=learned.point)
         if not chosen.borrowed:
             verdict, held_out_error = self._judge(chosen, found.point, present, name)
         values = space.values(found.point.unit)
@@ -253,8 +272,30 @@ class _Run:
             pairs=posterior.pairs,
             verdicts=told,
             terms=selection.terms,
-            steps=selection.steps,
+            steps=(*selection.steps, *(learned.steps if learned is not None else ())),
         )
+
+    def _learn(self, found: Found) -> Learned | None:
+        """Learn a correction where asked to; from then on the twin has it."""
+        if not (self._learning and isinstance(self._simulator, TwinSimulator)):
+            return None
+        from cue_identify.learn import learn  # loads MuJoCo
+
+        budget = self._budget
+        budget.limit = budget.spent + _LEARNING * self._allowance
+        threads = self._replayer.threads
+        learned = learn(self._simulator, found.shots, found.point, self._space, CURRICULUM[-1].scale, budget, threads)
+        self._correction = None if learned.correction is None else learned.correction.to_dict()
+        self._replayer = self._replayer_with(self._correction)
+        self._simulator = self._replayer.simulator
+        return learned
+
+    def _replayer_with(self, correction: Mapping[str, Any] | None) -> Replayer:
+        """Return a replayer whose twin has this correction, and no other."""
+        simulator = self._simulator
+        if isinstance(simulator, TwinSimulator):
+            simulator = simulator.corrected(correction)
+        return Replayer(simulator, self._budget, self._replayer.threads)
 
     def _select(self, found: Found) -> Selection:
         """Choose terms on the shots that the base explains; each is judged by shots left out, fold by fold."""
@@ -283,7 +324,8 @@ class _Run:
         self._budget.stage = "judging"
         values = self._space.values(point.unit)
         judges, kind = (chosen.held_out, "held-out") if chosen.held_out else (chosen.train, "fitted (none held out)")
-        ours, theirs = self._replayer.score(judges, values), self._replayer.score(judges, present.values)
+        ours = self._replayer.score(judges, values)
+        theirs = self._replayer_with(present.correction).score(judges, present.values)
         error = mean_score(ours)[0] if chosen.held_out else float("nan")
         return judge(ours, theirs, name, kind), error
 
@@ -321,4 +363,5 @@ class _Run:
             largest_step=self._simulator.largest_step,
             data_hash=data_hash(fitted),
             shot_ids=tuple(record.shot_id for record in fitted),
+            correction=self._correction,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -66,6 +66,25 @@ class TwinSimulator:
     def twin(self) -> Twin:
         """The twin itself."""
         return self._twin
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the twin was made with beside table and balls, but for a correction."""
+        names = ("radii", "masses", "largest_step", "impact_step", "extras")
+        return {name: getattr(self._twin, name) for name in names}
+
+    def corrected(self, correction: Mapping[str, Any] | None) -> TwinSimulator:
+        """Return the same twin with a correction (``cue_sim.correction``, as plain data), and no other; None = none.
+
+        Raises:
+            FileFormatError: it is none.
+        """
+        from cue_sim.correction import Correction
+
+        if correction is None and self._twin.correction is None:
+            return self
+        learned = None if correction is None else Correction.from_dict(correction)
+        return TwinSimulator(self._table, self.ball_ids, **self.settings, correction=learned)
 
     @property
     def largest_step(self) -> float:
