@@ -158,6 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("shots", metavar="RUN|SHOTS", help="run folder, or shots.jsonl")
     _add_table(fit)
     fit.add_argument("--terms", default="usual", metavar="auto|NAME,...", help="what is fitted (default: %(default)s)")
+    fit.add_argument(
+        "--learn", action="store_true", help="then learn what no parameter explains, if held-out shots agree"
+    )
     fit.add_argument("--hold-out", default="", metavar="ID,...", help="shots that only judge; or newest:N, random:N")
     fit.add_argument(
         "--start", default="", metavar="FILE", help="estimate to start from and to beat (default: nominal)"

@@ -101,6 +101,7 @@ def fit_command(options: argparse.Namespace) -> int:
                 report=keeper,
                 terms=terms,
                 start=begun,
+                learn=options.learn,
             )
             estimate = store.add(outcome)
     except KeyboardInterrupt:

@@ -83,13 +83,14 @@ def fake_fit(monkeypatch):
 
 
 def test_a_fit_shows_values_error_bars_verdicts_and_what_took_no_part(run, fake_fit, capsys):
-    assert main(["fit", str(run), "--hold-out", "newest:2", "--seed", "3", "--terms", "cloth"]) == 0
+    assert main(["fit", str(run), "--hold-out", "newest:2", "--seed", "3", "--terms", "cloth", "--learn"]) == 0
     told, progress = capsys.readouterr()
     assert re.search(r"rolling_friction +0\.01000 +0\.0003 +0\.01 +identified", told)
     assert "2 of 2 shots took no part" in told and "no measured stroke: s7, s8" in told
     assert "because" in told and f"revision 1 in {run / 'fit.jsonl'}" in told
     assert "first contact" in progress and "20 simulated shots" in progress
     assert len(fake_fit["held_out"]) == 2 and fake_fit["seed"] == 3 and fake_fit["terms"] == ["cloth"]
+    assert fake_fit["learn"] is True
     line = json.loads((run / "fit.jsonl").read_text())
     assert line["revision"] == 1 and line["code_version"]
     assert not json.loads((run / "estimates.jsonl").read_text().splitlines()[-1])[

@@ -241,6 +241,7 @@ def fit(
     report: Callable[[Progress], None] = lambda progress: None,
     terms: Sequence[str] = (),
     start: np.ndarray | None = None,
+    learn: bool = False,
 ) -> FitOutcome:
     """Fit a shot log.
 
@@ -256,6 +257,7 @@ def fit(
         report: takes the progress several times a second.
         terms: names of terms whose parameters are fitted; see :func:`fit_request`.
         start: (P,) where the search starts instead of at ``present``: how far a fit had come that did not end.
+        learn: afterwards learn a correction of what the parameters leave unexplained.
 
     Raises:
         FileFormatError: a file is missing or damaged.
@@ -269,7 +271,7 @@ def fit(
     refuse_other_table(records, model, where)
     refuse_unusable(records, where)
     fitter = Fitter(TwinSimulator(model, ball_ids_of(records)), FitConfig(threads=threads))
-    request = FitRequest((), tuple(held_out), tuple(parameters), evaluations, seed)
+    request = FitRequest((), tuple(held_out), tuple(parameters), evaluations, seed, learn=learn)
     request = fit_request(request, terms, records, model)
     return fitter.fit(records, request, present, report=report, start=start)
 
