@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.fit.race import METHODS, TARGET
 from benchmarks.fit.structure import EFFECTS, PLAIN, is_hit
+from benchmarks.fit.worlds import SHOTS
 from benchmarks.harness import Assembled, Options, Results, Row
 from benchmarks.harness.output import number
 
@@ -60,7 +61,8 @@ def _missing(key: str, what: str, why: str, data: dict[str, Any], rows: list[Row
 def _recovery(results: _Results, data: dict[str, Any], rows: list[Row]) -> None:
     worlds = results.of("recovery")
     data["detail"]["recovery"] = worlds
-    what = "error of predicted rest places after a fit of 20 shots seen to 1 mm"
+    shots = next((w["shots"] for w in worlds.values()), SHOTS)
+    what = f"error of predicted rest places after a fit of {shots} shots seen to 1 mm"
     if not worlds:
         return _missing("recovery.rest_mean_m", what, results.why("recovery"), data, rows)
     found = list(worlds.values())

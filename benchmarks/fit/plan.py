@@ -52,7 +52,7 @@ def make_parts(options: Options) -> list[Part]:
     for index in range(0 if quick else REFITS):
         add("refit_s", f"world{index}", "recover:refit", {"index": index}, alone=True)
     shares = list(_CANCELLED[1:2] if quick else _CANCELLED)
-    add("cancel_s", "world0", "recover:cancel", {"index": 0, "shares": shares}, alone=True)
+    add("cancel_s", "world0", "recover:cancel", {"index": 0, "shares": shares, **few}, alone=True)
     for index in range(1 if quick else RACES):
         limited = {"index": index, **few, **({"most": 20.0} if quick else {})}
         add("speedup_vs_cma", f"world{index}", "race:race", limited, alone=True, also="speedup_vs_sysid")

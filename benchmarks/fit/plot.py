@@ -72,7 +72,7 @@ def _race(axes: Axes, worlds: Mapping[str, Any]) -> None:
 
 
 def _errors(axes: Axes, recovery: Mapping[str, Any], noisy: Mapping[str, Any]) -> None:
-    axes.set_title("Held-out rest error after a fit of 20 shots", loc="left")
+    axes.set_title("Held-out rest error after a fit", loc="left")
     if not recovery:
         return _nothing(axes)
     for k, (label, worlds, limit) in enumerate((("seen to 1 mm", recovery, 5.0), ("seen to 3 mm", noisy, 15.0))):
@@ -150,7 +150,7 @@ def _times(axes: Axes, data: Mapping[str, Any]) -> None:
     axes.set_title("Longest times, in shares of their limits", loc="left")
     recovery = data.get("recovery", {})
     known = (
-        ("fit of 20 shots", recovery.get("wall_s"), 90.0),
+        ("fit of all shots", recovery.get("wall_s"), 90.0),
         ("one more shot", data.get("refit_s"), 10.0),
         ("cancel", data.get("cancel_s"), 0.2),
     )

@@ -47,6 +47,7 @@ def recovery(seed: int, index: int, noise: str, shots: int = SHOTS) -> dict[str,
     estimate = outcome.estimate
     errors = held_out.errors(estimate.values)
     return {
+        "shots": len(records),
         "rest_m": float(np.nanmean(errors)),
         "rest_median_m": float(np.nanmedian(errors)),
         "rest_worst_m": float(np.nanmax(errors)),
@@ -97,13 +98,13 @@ def _promoted(estimate: ParameterEstimate) -> ParameterEstimate:
     return replace(estimate, revision=1)
 
 
-def cancel(seed: int, index: int, shares: Sequence[float]) -> dict[str, Any]:
+def cancel(seed: int, index: int, shares: Sequence[float], shots: int = SHOTS) -> dict[str, Any]:
     """Cancel fits after such shares of the time that one takes; return when, and how long each took to end [s].
 
     Raises:
         BenchmarkError: every fit ended before it could be cancelled.
     """
-    _, records, _ = case(seed, index, "recovery")
+    _, records, _ = case(seed, index, "recovery", shots)
     _, whole, _ = fit(records, seed)
     ended = {share * whole: _cancelled(records, seed, share * whole) for share in shares}
     known = {moment: seconds for moment, seconds in ended.items() if seconds is not None}

@@ -179,7 +179,7 @@ def test_a_race_not_ended_gives_a_lower_bound_or_nothing(races, ratios, never, v
 def made_up(good):
     """Return results of every part; all targets are met, or all are missed."""
     fit = {
-        "rest_m": 0.003 if good else 0.04, "rest_median_m": 0.002, "rest_worst_m": 0.1, "unfitted_m": 0.2,
+        "shots": 20, "rest_m": 0.003 if good else 0.04, "rest_median_m": 0.002, "rest_worst_m": 0.1, "unfitted_m": 0.2,
         "wall_s": 9.0 if good else 99.0, "cpu_s": 17.0, "simulations": 20000, "promoted": True, "excluded": {},
         "parameters": {
             "ball_friction": {"true": 0.1, "value": 0.1, "stddev": 0.1, "z": 1.0 if good else 4.0, "identifiable": good}
