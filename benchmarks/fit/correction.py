@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.fit.worlds import BALLS, NOISES, SHOTS, HeldOut, World, draw_world, stream, table
-from benchmarks.harness import UnavailableError
 from cue_core.shots import ShotRecord
-from cue_identify.fit import FitConfig, FitRequest, Fitter
+from cue_identify.fit import FitConfig, FitOutcome, FitRequest, Fitter
 from cue_identify.replay import TwinSimulator
 from cue_sim.correction import Correction
 
@@ -36,13 +35,7 @@ def draw(seed: int, name: str) -> World:
 
 
 def gain(seed: int, world: str) -> dict[str, Any]:
-    """Fit a world with and without a learned correction, and score both.
-
-    Raises:
-        UnavailableError: this CUE has none.
-    """
-    if "learn" not in {field.name for field in fields(FitRequest)}:
-        raise UnavailableError("this version has no learned correction")
+    """Fit a world with and without a learned correction, and score both."""
     hidden, where = draw(seed, world), _FIRST + WORLDS.index(world)
     records = hidden.shots(stream(seed, where, "shots"), SHOTS, NOISES["recovery"])
     held_out = HeldOut(hidden, stream(seed, where, "held out"))
@@ -57,6 +50,6 @@ def gain(seed: int, world: str) -> dict[str, Any]:
     }
 
 
-def _fit(records: Sequence[ShotRecord], seed: int, *, learn: bool) -> Any:
-    words: dict[str, Any] = {"seed": seed, "learn": learn}
-    return Fitter(TwinSimulator(table(), BALLS), FitConfig(threads=1)).fit(records, FitRequest(**words))
+def _fit(records: Sequence[ShotRecord], seed: int, *, learn: bool) -> FitOutcome:
+    fitter = Fitter(TwinSimulator(table(), BALLS), FitConfig(threads=1))
+    return fitter.fit(records, FitRequest(seed=seed, learn=learn))
