@@ -66,7 +66,7 @@ def residuals_command(options: argparse.Namespace) -> int:
         console.print(Text(f"  left out, {line}"), soft_wrap=True)
     console.print(_numbers(found))
     if rows := contact_rows(residuals.kinks):
-        console.print(_contacts(rows))
+        console.print("", _contacts(rows), sep="\n")
     console.print(f"{page}", soft_wrap=True)
     return 0
 
@@ -100,10 +100,7 @@ def _numbers(found: Sequence[Group]) -> Table:
 
 
 def _contacts(rows: Sequence[ContactRow]) -> Table:
-    table = Table(
-        box=None, pad_edge=False, header_style="bold", title="outgoing speed beyond the twin's, % of the speed"
-    )
-    table.title_justify = "left"
+    table = Table(box=None, pad_edge=False, header_style="bold")
     first = "outgoing speed beyond the twin's, in %"
     for name in (first, "contacts", "outward", "sideways"):
         table.add_column(name, justify="left" if name == first else "right", no_wrap=True)
