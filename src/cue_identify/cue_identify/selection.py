@@ -53,7 +53,8 @@ _FINALISTS = 3  # terms that are fitted in a round
 _HOPEFUL = 0.5  # [-] of what the gate asks for at least, to be expected to first order before a term is fitted
 _CLOSE = 0.2  # [-] of the leader's expected gain, for a rival to be fitted once the leader has passed the gate
 _MOST_TERMS = 4  # added in all
-_STAGES = ((2, 0.02, 4), (3, 0.01, 4), (None, 0.01, 4))  # contacts, robust scale [m], iterations
+_STAGES = ((2, 0.02, 6), (3, 0.01, 6), (4, 0.01, 6))  # contacts, robust scale [m], iterations
+_SETTLED = 4  # iterations of each shot's nuisances, contact by contact
 _ITERATIONS, _GAIN = 8, 0.2  # of a fit on whole shots; log-likelihood that is worth another
 _FELT = 0.1  # [-] of a parameter's prior variance that the shots must take away for it to be fitted
 
@@ -250,17 +251,31 @@ class Selector:
         """Return the optimum near a point; ``anew``: from the first contacts on, too."""
         every = np.ones(len(space.names), bool)
         polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
-        starts = [start]
-        for contacts, scale, iterations in _STAGES if anew else ():
-            shots = [shot.until(contacts) for shot in self._shots]
-            early = Polish(self._replayer, shots, space, scale, space.nominal, places=contacts is None)
-            starts.append(early.run(starts[-1], every, iterations, _GAIN)[0])
+        starts = [start, self._anew(space, start.unit)] if anew else [start]
         heights = [polish.objective(p, self._replayer.run(p.trials(space, self._shots))) for p in starts]
         best = int(np.argmin(heights))
         point, objective, replayed = polish.run(starts[best], every, _ITERATIONS, _GAIN)
         lines = self._linearise(space, point)
         f = dispersion(lines, np.diag(1.0 / space.prior_stddev**2))
         return Model(space, point, objective, lines, f, polish.losses(point, replayed))
+
+    def _anew(self, space: Space, unit: np.ndarray) -> Point:
+        """Return where parameters go from (d,) ``unit`` contact by contact, with nuisances as observed.
+
+        Those of the base had to bend for what no parameter explained.
+        """
+        every, point = np.ones(len(space.names), bool), Point.at(unit, self._shots)
+        for contacts, scale, iterations in _STAGES:
+            shots = [shot.until(contacts) for shot in self._shots]
+            polish = Polish(self._replayer, shots, space, scale, space.nominal)
+            point, _, _ = polish.run(point, every, iterations, _GAIN)
+        scale = _STAGES[-1][1]
+        most = max(len(shot.contacts) for shot in self._shots)
+        for contacts in [*range(1, most + 1), None]:
+            shots = [shot.until(contacts) for shot in self._shots]
+            point, _, _ = Polish(self._replayer, shots, space, scale, point.unit, places=True).settle(point, _SETTLED)
+        whole = Polish(self._replayer, self._shots, space, scale, space.nominal, places=True)
+        return whole.run(point, every, _STAGES[-1][2], _GAIN)[0]
 
     def _linearise(self, space: Space, point: Point) -> Linearised:
         polish = Polish(self._replayer, self._shots, space, self._scale, space.nominal, places=True)
