@@ -110,7 +110,9 @@ def likely_levels(scattered: Sequence[Scattered], floor: float) -> tuple[float, 
     """
     misfits = np.array([one.misfits() for one in scattered]) / _TOGETHER
     total = misfits.sum(axis=0)
-    level = max(float(LEVELS[np.flatnonzero(total <= total.min() + _ALLOWED)[-1]]), floor)
+    allowed = np.flatnonzero(total <= total.min() + _ALLOWED)
+    # Where all levels are alike, nothing grows: then none is needed.
+    level = max(float(LEVELS[allowed[-1] if len(allowed) < len(LEVELS) else 0]), floor)
     return level, np.maximum(LEVELS[np.argmin(misfits, axis=1)], level)
 
 

@@ -28,8 +28,10 @@ _LAST_DRAWS, _LAST_STEPS = 48, 4  # [-] before a shot is left out for good
 _HOP, _LONGEST_HOP = 5.0, 0.06  # [standard deviations], [-] of a parameter's range
 _HOP_STEPS, _HOP_GAIN = 6, 0.3  # iterations; log-likelihood that is worth a move
 _FEWEST_LEADERS = 3  # [-] shots without the unexplained ones
+_STAGE_COSTS = 16  # [-] simulations of each shot before a stage descends at all
 _FEWEST_LEFT = 500  # [-] simulations that a second look may need
 _UNEXPLAINED = 0.5  # [-] mean log(1 + (r / 2 mm)^2): typical residuals of 1.6 mm, more than a tracker's noise
+_CONVINCING = 0.05  # [-] level of softening
 _HAND = 0.05  # [m]
 _FAR = 3.0  # [-] robust scales: a sample this far off tells of something that is no noise
 _MOSTLY_FAR = 0.3  # [-] share of such samples from which a shot is left out
@@ -65,22 +67,31 @@ class Stage:
     rounds: int = 0
 
 
-CURRICULUM = (
-    Stage("first contact", 1, 0.02, 8, 0.25, 6),
-    Stage("second contact", 2, 0.02, 10, 0.2, 6),
-    Stage("third contact", 3, 0.01, 6, 0.1, 6),
-    Stage("whole shots", None, 0.01, 6, 0.05, 6),
+_END = (
     Stage("contact by contact", None, 0.01, 0, 0.0, 6, places=True, traced=True),
     Stage("whole shots, fine", None, 0.004, 0, 0.0, 6, places=True, traced=True, rounds=1),
-    Stage("polish", None, 0.002, 0, 0.0, 6, places=True, draws=48, rounds=6),
+    Stage("polish", None, 0.002, 0, 0.0, 12, places=True, draws=48, rounds=6),
+)
+
+LOCAL = (
+    Stage("first contact", 1, 0.02, 0, 0.0, 5),
+    Stage("second contact", 2, 0.02, 0, 0.0, 5),
+    Stage("third contact", 3, 0.01, 0, 0.0, 5),
+    Stage("whole shots", None, 0.01, 0, 0.0, 5),
+    *_END,
 )
 """Early and local first: the funnel of whole shots is narrow, since every contact multiplies what came before."""
 
-REFIT = (
-    Stage("contact by contact", None, 0.01, 0, 0.0, 6, places=True, traced=True),
-    Stage("whole shots, fine", None, 0.004, 0, 0.0, 6, places=True, rounds=1),
-    Stage("polish", None, 0.002, 0, 0.0, 6, places=True, draws=48, rounds=6),
+CURRICULUM = (
+    Stage("first contact, searched", 1, 0.02, 8, 0.25, 6),
+    Stage("second contact, searched", 2, 0.02, 10, 0.2, 6),
+    Stage("third contact, searched", 3, 0.01, 6, 0.1, 6),
+    Stage("whole shots, searched", None, 0.01, 6, 0.05, 6),
+    *_END,
 )
+"""The same with CMA-ES before every descent, three times as long: where slopes alone did not lead there."""
+
+REFIT = _END
 """From a promoted estimate: the funnel has been found."""
 
 
@@ -94,6 +105,7 @@ class Found:
         dropped: why a shot was left out, by shot id.
         cost: of the shots kept and, as high as a shot gets that is a hand off, of those left out.
         unexplained: part of the cost that neither noise nor the growth of small errors accounts for.
+        level: of the softening that the residuals asked for.
     """
 
     point: Point
@@ -101,6 +113,12 @@ class Found:
     dropped: dict[str, str]
     cost: float
     unexplained: float
+    level: float = 0.0
+
+    @property
+    def convincing(self) -> bool:
+        """No shot was left out, and what is left looks like noise and single contacts that err a little."""
+        return self.unexplained <= _UNEXPLAINED and self.level <= _CONVINCING and not self.dropped
 
 
 @dataclass
@@ -132,7 +150,8 @@ class Curriculum:
 
     Attributes:
         history: per stage its name, the simulations spent so far, and its cost.
-        sampled: the lowest cost met by the last search of CMA-ES, over the shots it was sampled on.
+        sampled: the lowest cost met by the last search of CMA-ES, over the shots it was sampled on; where slopes
+            alone led there, that of the last stage.
     """
 
     def __init__(self, replayer: Replayer, space: Space, rng: np.random.Generator, population: int) -> None:
@@ -151,11 +170,13 @@ class Curriculum:
         """
         state = _State(list(shots), start, list(Point.at(start, shots).nuisance), list(range(len(shots))))
         for number, stage in enumerate(stages):
-            if number and self._budget.left() <= 0:
+            if number and self._budget.left() < (_STAGE_COSTS + len(start)) * len(shots):
                 break
             self._budget.stage = stage.name
             self._run_stage(state, stage, last=number == len(stages) - 1)
-        return self._found(state.kept_shots(), state.point(), state.dropped, stages[-1].scale)
+        if not any(stage.generations for stage in stages):
+            self.sampled = self._budget.best_cost
+        return self._found(state.kept_shots(), state.point(), state.dropped, stages[-1].scale, state.level)
 
     def _run_stage(self, state: _State, stage: Stage, last: bool) -> None:
         self._soften(state, anew=not stage.rounds)
@@ -172,7 +193,7 @@ class Curriculum:
         if stage.traced:
             state.take(self._traced(parts, state.point(), stage))
         for number in range(max(stage.rounds, 1)):
-            if number and not self._soften(state):
+            if number and (self._budget.left() < _STAGE_COSTS * len(state.shots) or not self._soften(state)):
                 break
             parts = [shot.until(stage.contacts) for shot in state.kept_shots()]
             state.take(self._descend(parts, state.point(), active, stage))
@@ -221,14 +242,16 @@ class Curriculum:
             point, _, _ = polish.settle(point, _TRACE_STEPS)
         return point
 
-    def _found(self, left: tuple[ShotData, ...], point: Point, dropped: dict[str, str], fine: float) -> Found:
+    def _found(
+        self, left: tuple[ShotData, ...], point: Point, dropped: dict[str, str], fine: float, level: float
+    ) -> Found:
         # Fully softened, whatever the fit made of it: costs of two fits must not differ by how much they forgive.
         forgiven = soften(self._replayer, left, point.trials(self._space, left))
         unexplained = self.cost_at(forgiven, point, fine) * len(left)
         spared = sum(leniency(shot, fine) for shot in forgiven)
         lost = math.log1p((_HAND / fine) ** 2) * len(dropped)
         count = len(left) + len(dropped)
-        return Found(point, left, dropped, (unexplained + spared + lost) / count, (unexplained + lost) / count)
+        return Found(point, left, dropped, (unexplained + spared + lost) / count, (unexplained + lost) / count, level)
 
     def hop(self, found: Found, hops: int) -> Found:
         """Polish again from places some error bars away, and keep what is lower.
@@ -254,7 +277,7 @@ class Curriculum:
             rival, cost, _ = polish.run(Point(away, point.nuisance), active, _HOP_STEPS, _HOP_GAIN)
             if cost < best - _HOP_GAIN:
                 point, best = rival, cost
-        after = self._found(shots, point, found.dropped, stage.scale)
+        after = self._found(shots, point, found.dropped, stage.scale, found.level)
         self.history.append({"stage": self._budget.stage, "evaluations": self._budget.spent, "cost": after.unexplained})
         return after
 
@@ -262,7 +285,7 @@ class Curriculum:
         """Try one plan after the other until one explains the shots; return the best."""
         found: Found | None = None
         for plan in plans:
-            if found is not None and found.unexplained <= _UNEXPLAINED:
+            if found is not None and found.convincing:
                 break
             if found is not None and self._budget.left() < self._budget.limit // 2:
                 break

@@ -24,15 +24,18 @@ def contact_times(record: ShotRecord) -> np.ndarray:
         if len(track.time) < 5:
             continue
         gap = max(gap, float(np.median(np.diff(track.time))))
-        start = before.get(track.ball_id, track.position[0])
-        gone = np.flatnonzero(np.linalg.norm(track.position - start, axis=1) > _ONSET)
-        if not len(gone):
-            continue
-        first = int(gone[0])  # what sets the cue ball off is the strike, no contact
-        if track.ball_id != 0:
-            found.append(float(track.time[max(first - 1, 0)]))
-        found.extend(_kinks(track, first))
+        found.extend(ball_contacts(track, before.get(track.ball_id, track.position[0])))
     return _merge(np.sort(np.array(found)), 1.5 * gap)
+
+
+def ball_contacts(track: BallTrack, start: np.ndarray) -> list[float]:
+    """Return the times of the last samples before each contact of one ball that rested at ``start`` (2,) [s]."""
+    gone = np.flatnonzero(np.linalg.norm(track.position - start, axis=1) > _ONSET)
+    if len(track.time) < 5 or not len(gone):
+        return []
+    first = int(gone[0])  # what sets the cue ball off is the strike, no contact
+    onset = [] if track.ball_id == 0 else [float(track.time[max(first - 1, 0)])]
+    return sorted(onset + _kinks(track, first))
 
 
 def _kinks(track: BallTrack, first: int) -> list[float]:

@@ -16,7 +16,7 @@ from cue_core.settings import check_settings, setting
 from cue_core.shot_log import data_hash
 from cue_core.shots import ShotRecord
 from cue_identify.advice import advise, verdicts
-from cue_identify.curriculum import CURRICULUM, REFIT, Curriculum, Found
+from cue_identify.curriculum import CURRICULUM, LOCAL, REFIT, Curriculum, Found
 from cue_identify.errors import FitCode, FitError
 from cue_identify.gate import Split, Verdict, judge, split
 from cue_identify.observations import ShotData, observe
@@ -24,6 +24,7 @@ from cue_identify.polish import Point, Polish
 from cue_identify.posterior import Posterior, laplace
 from cue_identify.replay import Budget, Progress, Replayer, Simulator, TwinSimulator, cue_direction
 from cue_identify.scoring import mean_score
+from cue_identify.segments import with_strokes
 from cue_identify.selection import AUTO, Selection, Selector, Step, base_parameters, optional_terms
 from cue_identify.space import Space
 
@@ -155,9 +156,13 @@ class Fitter:
             FitError: with its code.
         """
         begin = time.monotonic()
+        records, untold = with_strokes(records)
         present = present or ParameterEstimate.nominal()
         choose = _is_to_choose(request)
         names = request.parameters or (base_parameters() if choose else default_fitted())
+        names = tuple(name for name in names if name not in untold)
+        if not names:
+            raise FitError(FitCode.NO_INFORMATION, f"no stroke was measured: nothing tells of {', '.join(untold)}")
         try:
             space = Space.of(names, _neutral(present.values) if choose else present.values)
         except UnknownNameError as error:
@@ -223,7 +228,7 @@ class _Run:
         curriculum.probe(shots, start)
         warm = present.revision > 0 or resumed is not None
         # From the wrong funnel, or by bad luck, the first plan may fail; then the whole curriculum (again).
-        plans = (REFIT if warm else CURRICULUM, CURRICULUM)
+        plans = (REFIT if warm else LOCAL, CURRICULUM)
         # What lacks a term is never explained, however long one searches: that comes when the terms are chosen.
         found = curriculum.best(shots, start, plans[:1] if self._choose else plans)
         hops = 0 if self._choose else _HOPS
@@ -333,7 +338,9 @@ class _Run:
         self._budget.stage = "error bars"
         polish = Polish(self._replayer, shots, self._space, CURRICULUM[-1].scale, point.unit, places=True)
         base = self._replayer.run(point.trials(self._space, shots))
-        lines = polish.linearise(point, base, np.ones(len(point.unit), bool), cautious=True)
+        every = np.ones(len(point.unit), bool)
+        polish.linearise(point, base, every)  # for steps that fit the error bars
+        lines = polish.linearise(point, base, every, cautious=True)
         return laplace(lines, self._space, point.unit)
 
     def _estimate(

@@ -282,25 +282,22 @@ class Polish:
         d = len(point.unit)
         found = [np.zeros((len(s.observed), 2, d + len(n))) for s, n in zip(self._shots, point.nuisance, strict=True)]
         moves: list[tuple[int, int, float]] = []  # shot, column, step
-        trials: list[Trial] = []
         plain = self._space.values(point.unit)
         for i in wanted:
-            nuisance = point.nuisance[i]
             for j in np.flatnonzero(active):
                 step = side * self._unit_steps[j]
-                if not 0.0 <= point.unit[j] + step <= 1.0:
-                    step = -step
-                unit = point.unit.copy()
-                unit[j] += step
-                trials.append(_trial(self._shots[i], self._space.values(unit), nuisance))
-                moves.append((i, int(j), step))
-            for k in (_TURN, _GAIN, *range(_STROKE, len(nuisance) if self._places else _STROKE)):
-                step = side * self._nuisance_steps[i][k]
-                varied = nuisance.copy()
-                varied[k] += step
-                trials.append(_trial(self._shots[i], plain, varied))
-                moves.append((i, d + k, step))
-        results = self._replayer.run(trials)
+                moves.append((i, int(j), step if 0.0 <= point.unit[j] + step <= 1.0 else -step))
+            nuisances = (_TURN, _GAIN, *range(_STROKE, len(point.nuisance[i]) if self._places else _STROKE))
+            moves.extend((i, d + k, side * self._nuisance_steps[i][k]) for k in nuisances)
+        results = self._replayer.run([self._stepped(point, plain, *move) for move in moves])
+        # Where the twin fails one step on, the step to the other side may do.
+        failed = [k for k, result in enumerate(results) if result.fault and not base[moves[k][0]].fault]
+        for k in failed:
+            i, column, step = moves[k]
+            moves[k] = i, column, -step
+        again = self._replayer.run([self._stepped(point, plain, *moves[k]) for k in failed])
+        for k, result in zip(failed, again, strict=True):
+            results[k] = result
         for (i, column, step), result in zip(moves, results, strict=True):
             if not result.fault and not base[i].fault:  # a failed sample says nothing about a derivative
                 change = differences(self._shots[i], result) - differences(self._shots[i], base[i])
@@ -308,6 +305,17 @@ class Polish:
         for shot, result, jacobian in zip(self._shots, base, found, strict=True):
             jacobian[:, :, d + _SHIFT] = whitened(shot, result.velocity)
         return found
+
+    def _stepped(self, point: Point, plain: np.ndarray, i: int, column: int, step: float) -> Trial:
+        """Return the trial of shot ``i`` with the unknown of a column moved by ``step``."""
+        unit, nuisance, d = point.unit, point.nuisance[i], len(point.unit)
+        if column < d:
+            unit = unit.copy()
+            unit[column] += step
+            return _trial(self._shots[i], self._space.values(unit), nuisance)
+        nuisance = nuisance.copy()
+        nuisance[column - d] += step
+        return _trial(self._shots[i], plain, nuisance)
 
     def run(
         self, start: Point, active: np.ndarray, iterations: int, tolerance: float = 0.05
@@ -349,7 +357,10 @@ class Polish:
         while True:
             step = np.zeros(len(free))
             h = lines.hessian[np.ix_(free, free)]
-            step[free] = -np.linalg.solve(h + damping * np.diag(np.diag(h)), lines.gradient[free])
+            # Damped by what is known of each unknown when the others may follow: along a valley, where a parameter and
+            # every shot's gain change together, damping by the diagonal itself would bring all to a halt.
+            ridge = damping / np.maximum(np.diag(np.linalg.inv(h)), 1e-300)
+            step[free] = -np.linalg.solve(h + np.diag(ridge), lines.gradient[free])
             unit = point.unit + step[:d]
             stuck = free[:d] & (((unit < 0) & (point.unit <= 0)) | ((unit > 1) & (point.unit >= 1)))
             if not stuck.any():

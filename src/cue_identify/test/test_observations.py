@@ -90,7 +90,7 @@ def test_a_curriculum_stage_ends_at_the_contact(head_on):
     assert whitened(early, early.observed).shape == early.observed.shape
 
 
-def test_the_cost_does_not_change_when_balls_of_one_colour_trade_places(head_on):
+def test_v01_the_cost_does_not_change_when_balls_of_one_colour_trade_places(head_on):
     """FAULTS V01: the tracks swap ids from the contact on; nothing but the paths tells the balls apart."""
     cue, other = head_on.tracks
     late = cue.time > 0.3

@@ -68,7 +68,7 @@ def test_all_together_predict_unseen_shots(six):
     assert fitted < 0.2 * unfitted
 
 
-def test_any_number_of_workers_gives_the_same_bits_and_offline_is_the_same_fit(pair, pair_records, tmp_path):
+def test_c03_any_number_of_workers_gives_the_same_bits_and_offline_is_the_same_fit(pair, pair_records, tmp_path):
     request = FitRequest(evaluations=800, seed=0)
     one = Fitter(pair, FitConfig(threads=1)).fit(pair_records, request)
     eight = Fitter(pair, FitConfig(threads=8)).fit(pair_records, request)

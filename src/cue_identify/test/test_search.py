@@ -20,7 +20,7 @@ def search(seed, start=(0.5, 0.5), cost=bowl):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_seed_repeats_and_zero_is_one(seed):
+def test_c03_a_seed_repeats_and_zero_is_one(seed):
     first, second = search(seed), search(seed)
     np.testing.assert_array_equal(first.unit, second.unit)
     assert first.reason == second.reason != "none"
@@ -31,7 +31,7 @@ def test_seeds_differ():
     assert not np.array_equal(search(0).unit, search(1).unit)
 
 
-def test_stray_use_of_the_global_stream_changes_nothing_and_it_is_left_alone():
+def test_c03_stray_use_of_the_global_stream_changes_nothing_and_it_is_left_alone():
     np.random.seed(7)
     before = np.random.get_state()[1].copy()
 
@@ -43,7 +43,7 @@ def test_stray_use_of_the_global_stream_changes_nothing_and_it_is_left_alone():
     np.testing.assert_array_equal(np.random.get_state()[1], before)
 
 
-def test_start_on_or_outside_the_bounds_is_moved_inside():
+def test_c04_a_start_on_or_outside_the_bounds_is_moved_inside():
     for start in ([0.0, 1.0], [-3.0, 7.0]):
         found = search(0, start)
         assert ((found.unit >= 0) & (found.unit <= 1)).all()
@@ -64,14 +64,14 @@ def test_a_space_scales_and_holds_the_others():
     assert space.at_bound(np.array([0.005, 0.5])).tolist() == [True, False]
 
 
-def test_a_start_outside_the_box_is_moved_in():
+def test_c04_a_parameter_outside_its_box_is_moved_in():
     base = nominal_values()
     base[list(PARAMETERS).index("rolling_friction")] = 5.0
     assert Space.of(("rolling_friction",), base).unit(base).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("low, high", [(0.2, 0.2), (0.3, 0.1), (-np.inf, 1.0)])
-def test_empty_ranges_are_refused_by_name(low, high):
+def test_c04_empty_ranges_are_refused_by_name(low, high):
     odd = replace(PARAMETERS["rolling_friction"])
     object.__setattr__(odd, "minimum", low)
     object.__setattr__(odd, "maximum", high)
