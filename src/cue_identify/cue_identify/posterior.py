@@ -63,6 +63,10 @@ def laplace(lines: Linearised, space: Space, unit: np.ndarray) -> Posterior:
     covariance = np.linalg.inv(precision + information)
     stretch = _stretch(lines, precision, f)
     covariance = covariance * np.outer(stretch, stretch)
+    # A search that was cut off has a way to go yet; the estimate is off by at least that.
+    pull = lines.scores.sum(axis=0) / f + precision @ (unit - space.nominal)
+    left = np.linalg.solve(precision + information, pull)
+    covariance = covariance + np.outer(left, left)
     # No parameter is less known than uniformly between its bounds, or than by its prior.
     sigma = np.sqrt(np.diag(covariance))
     widest = widest_stddev(space)

@@ -55,6 +55,15 @@ def test_error_bars_are_as_wide_as_the_errors_whatever_the_samples_claim(dispers
     assert np.mean(np.abs(errors) < 3) > 0.98
 
 
+def test_a_search_that_was_cut_off_is_as_far_off_as_it_says():
+    unit, _, lines = random_shots(np.random.default_rng(2), 1.0)
+    away = unit + 0.1
+    moved = lines.scores + lines.informations @ (away - unit)
+    cut = laplace(replace(lines, scores=moved), SPACE, away)
+    assert (np.sqrt(np.diag(cut.covariance)) > 0.09 * SPACE.span).all()
+    assert (np.diag(cut.covariance) > 4 * np.diag(laplace(lines, SPACE, unit).covariance)).all()
+
+
 def test_without_information_the_prior_is_left():
     d = len(SPACE.names)
     nothing = np.zeros((4, d, d))
