@@ -167,7 +167,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.add_argument("--revision", type=_count, metavar="N", help="of that estimate (default: the newest promoted)")
     fit.add_argument("--resume", action="store_true", help="go on where the last fit that keeps to --out was stopped")
-    fit.add_argument("--evaluations", type=_count, default=0, metavar="N", help="budget of simulated shots")
+    fit.add_argument(
+        "--evaluations",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="budget of simulated shots of the search, 0 = the fitter's own (default: %(default)s)",
+    )
     fit.add_argument("--seed", type=_count, default=0, help="(default: %(default)s)")
     fit.add_argument(
         "--threads", type=_count, default=0, metavar="N", help="no influence on the result (default: cores)"

@@ -12,7 +12,7 @@ from cue.offline_inputs import SHOTS, TWIN, carrying, consoles, find_table, read
 from cue_core.balls import BallState
 from cue_core.errors import CueError, FileFormatError
 from cue_core.shots import ShotRecord
-from cue_identify.offline import ball_ids_of, read_shots
+from cue_identify.offline import ball_ids_of, read_shots, refuse_other_table
 from cue_sim.export import load_balls, load_twin, save_twin
 from cue_sim.portable import save_portable
 from cue_sim.portable_fit import PortableFit, fit_portable
@@ -30,8 +30,8 @@ def export_command(options: argparse.Namespace) -> int:
     """
     console, notes = consoles()
     source, out = Path(options.estimate), Path(options.out)
-    estimate = read_estimate(source, options.revision)
     twin, balls = _twin(options, source)
+    estimate = read_estimate(source, options.revision, twin.table)
     twin = carrying(twin, estimate)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -72,11 +72,13 @@ def _twin(options: argparse.Namespace, source: Path) -> tuple[Twin, tuple[BallSt
             shots = folder / SHOTS
         table = find_table(options.table, folder)
         records = read_shots(shots).records if shots else ()
+        refuse_other_table(records, table, shots)
         ids = _ids(options.balls) if options.balls else ball_ids_of(records) if records else tuple(range(16))
         return Twin(table, ids), _last_places(records, ids)
     twin, balls = load_twin(beside)[0], load_balls(beside)
     if shots is not None:
         records = read_shots(shots).records
+        refuse_other_table(records, twin.table, shots)
         twin = for_balls(twin, ball_ids_of(records))
         balls = _last_places(records, twin.ball_ids)
     if options.balls:

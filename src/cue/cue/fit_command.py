@@ -24,7 +24,8 @@ from cue_core.errors import CueError
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import LogContents
-from cue_identify.fit import FitOutcome
+from cue_core.table import TableModel
+from cue_identify.fit import FitConfig, FitOutcome
 from cue_identify.offline import (
     check_evaluations,
     choose_held_out,
@@ -38,6 +39,7 @@ from cue_identify.replay import Progress
 from cue_identify.store import EstimateStore
 
 INTERRUPTED = 130  # as shells have it: 128 + SIGINT
+_BADLY = 0.1  # [-] of the table's width: mean rest error of fitted shots that no noise explains
 _KEEP_EVERY = 2.0  # [s] between two interim estimates of one stage
 
 
@@ -81,8 +83,10 @@ def fit_command(options: argparse.Namespace) -> int:
     refuse_unusable(contents.records, source)
     terms = [name.strip() for name in options.terms.split(",") if name.strip()]
     held_out = choose_held_out(contents.records, options.hold_out, options.seed)
-    present = read_estimate(options.start, options.revision) if options.start else None
-    store = EstimateStore(out.parent, out.name)
+    if options.revision is not None and not options.start:
+        raise CueError("--revision says which estimate of --start is meant: give both")
+    present = read_estimate(options.start, options.revision, table) if options.start else None
+    store = EstimateStore(out.parent, out.name, table)
     store.check_writable()
     begun = _resumed(store, out) if options.resume else None
     notes_on(contents, notes)
@@ -113,6 +117,8 @@ def fit_command(options: argparse.Namespace) -> int:
     if options.json:
         write_atomically(options.json, _json(outcome, estimate, out) + "\n")
     show(outcome, estimate, out, console)
+    for line in doubts(outcome, estimate, table, options.evaluations or FitConfig().evaluations):
+        console.print(Text(line), soft_wrap=True)
     return 0
 
 
@@ -189,6 +195,31 @@ def show(outcome: FitOutcome, estimate: ParameterEstimate, out: Path, console: C
         f"{outcome.evaluations} simulated shots in {outcome.seconds:.1f} s; revision {estimate.revision} in {out}",
         soft_wrap=True,
     )
+
+
+def doubts(outcome: FitOutcome, estimate: ParameterEstimate, table: TableModel, budget: int) -> list[str]:
+    """Return what should make a reader distrust a fit.
+
+    Args:
+        outcome: of the fit.
+        estimate: it found.
+        table: fitted on.
+        budget: of simulated shots.
+    """
+    found = []
+    if outcome.evaluations >= budget:
+        found.append(
+            f"note: the budget of {budget} simulated shots was spent, so the search may have been cut off; "
+            "--evaluations allows more, --resume goes on (judging and error bars come on top of the budget)"
+        )
+    if estimate.train_error > _BADLY * table.width:
+        found.append(
+            f"warning: even the fitted shots come to rest {1000 * estimate.train_error:.0f} mm from where they should, "
+            f"{100 * estimate.train_error / table.width:.0f} % of the table's width: is {table.name!r} the right "
+            "table, are the balls' names right? `cue residuals` shows where the errors arise, --terms auto asks what "
+            "is missing"
+        )
+    return found
 
 
 def figures(value: float, spread: float) -> str:

@@ -15,7 +15,7 @@ from cue_core.shot_log import LogContents, read_lines
 from cue_core.shots import ShotRecord
 from cue_core.table import TableModel
 from cue_identify.offline import ball_ids_of, read_shots, refuse_other_table
-from cue_identify.store import estimate_from_line
+from cue_identify.store import estimate_from_line, refuse_other_size
 from cue_sim.correction import Correction
 from cue_sim.export import load_twin
 from cue_sim.twin import Twin
@@ -24,6 +24,8 @@ _WIDE = 160  # columns where there is no terminal
 
 TWIN = "twin.json"
 ESTIMATES = "estimates.jsonl"
+FITTED = "fit.jsonl"
+"""What ``cue fit`` writes beside a log."""
 SHOTS = "shots.jsonl"
 
 
@@ -58,25 +60,29 @@ def find_table(name: str, folder: Path) -> TableModel:
     """Return a table by its name in ``config/tables`` or path; empty = that of the ``twin.json`` in a folder.
 
     Raises:
-        CueError: there is none.
+        CueError: there is none, or the folder's ``twin.json`` is of a table of another size.
     """
-    if name:
-        return TableModel.load(config_file("tables", name))
     beside = folder / TWIN
+    if name:
+        table = TableModel.load(config_file("tables", name))
+        if beside.is_file():
+            refuse_other_size(load_twin(beside)[0].table, table, beside)
+        return table
     if not beside.is_file():
         raise CueError(f"which table? Give --table NAME|FILE; there is no {beside} either, which would tell")
     return load_twin(beside)[0].table
 
 
-def read_estimate(path: Path | str, revision: int | None = None) -> ParameterEstimate:
+def read_estimate(path: Path | str, revision: int | None = None, table: TableModel | None = None) -> ParameterEstimate:
     """Return an estimate out of a ``twin.json``, an ``estimates.jsonl``, or the folder of a run.
 
     Args:
         path: of the file or folder.
         revision: of an estimate in a ``.jsonl``; None = the newest promoted one, else the newest.
+        table: that it should be of.
 
     Raises:
-        FileFormatError: the file is missing or holds no estimate.
+        FileFormatError: the file is missing, holds no estimate, or one of another table.
         UnknownNameError: no such revision; lists those there are.
     """
     path = Path(path)
@@ -85,12 +91,17 @@ def read_estimate(path: Path | str, revision: int | None = None) -> ParameterEst
     if not path.is_file():
         raise FileFormatError(path, "no such file")
     if path.suffix == ".json":
-        estimate = load_twin(path)[1]
+        twin, estimate = load_twin(path)
+        refuse_other_size(twin.table, table, path)
         if revision not in (None, estimate.revision):
             raise UnknownNameError("revision", revision, [str(estimate.revision)])
         return estimate
     lines = [
-        (estimate_from_line(line, f"{path} line {number}"), bool(line.get("promoted")), bool(line.get("interim")))
+        (
+            estimate_from_line(line, f"{path} line {number}", table),
+            bool(line.get("promoted")),
+            bool(line.get("interim")),
+        )
         for number, line in enumerate(read_lines(path), start=1)
     ]
     if not lines:
@@ -126,11 +137,16 @@ def read_model(source: Path, table: str, estimate: str, revision: int | None, re
         refuse_other_table(records, known.table, source)
         if not estimate and revision is None:
             return Model(known, own, f"{folder / TWIN}, revision {own.revision}")
-    if not estimate and not (folder / ESTIMATES).is_file():
-        raise CueError(f"which estimate? Give --estimate FILE; there is no {folder / TWIN} or {ESTIMATES} beside it")
-    origin = Path(estimate) if estimate else folder / ESTIMATES
-    chosen = read_estimate(origin, revision)
+    beside = next((folder / name for name in (ESTIMATES, FITTED) if (folder / name).is_file()), None)
+    if not estimate and beside is None:
+        raise CueError(
+            f"which estimate? Give --estimate FILE; there is no {folder / TWIN}, {ESTIMATES} or {FITTED} beside it"
+        )
+    origin = Path(estimate) if estimate else beside or folder
+    if known is None and not table and origin.suffix == ".json" and origin.is_file():
+        known = load_twin(origin)[0]
     twin = known or Twin(find_table(table, folder), ball_ids_of(records))
+    chosen = read_estimate(origin, revision, twin.table)
     refuse_other_table(records, twin.table, source)
     return Model(carrying(twin, chosen), chosen, f"{origin}, revision {chosen.revision}")
 

@@ -123,6 +123,8 @@ def predict_shot(
     stroke = record.achieved or _as_stroke(record.commanded)
     if stroke is None:
         raise CueError("no stroke was measured or commanded")
+    if not stroke.tip_speed > 0:
+        raise CueError(f"its stroke has a tip speed of {stroke.tip_speed:g} m/s")
     balls = [ball for ball in record.before if ball.in_play]
     ids = tuple(ball.ball_id for ball in balls)
     twin = for_balls(model.twin, ids)

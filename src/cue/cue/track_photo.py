@@ -16,6 +16,8 @@ from cue_core.errors import CueError, FileFormatError
 from cue_core.files import write_atomically
 from cue_core.table import TableModel
 
+_SMALLEST = 32  # [px] of a picture in which anything could be seen
+
 
 def track_photo(options: argparse.Namespace) -> int:
     """Examine a picture, tell what it shows, and write JSON and overlay as asked; return the exit code.
@@ -29,13 +31,17 @@ def track_photo(options: argparse.Namespace) -> int:
     from cue_perception.photo_overlay import draw_photo
     from cue_perception.photo_result import examine
 
+    if not Path(options.source).expanduser().is_file():  # OpenCV would warn in words of its own
+        raise FileFormatError(options.source, "does not exist, or is no file")
     image = cv2.imread(str(Path(options.source).expanduser()))
     if image is None:
-        exists = Path(options.source).expanduser().exists()
-        raise FileFormatError(options.source, "is no picture that can be read" if exists else "does not exist")
-    for name in ("ball_diameter", "marker_side"):
+        raise FileFormatError(options.source, "is no picture that can be read")
+    if min(image.shape[:2]) < _SMALLEST:
+        size = f"{image.shape[1]} x {image.shape[0]}"
+        raise FileFormatError(options.source, f"has {size} pixels, needs at least {_SMALLEST} either way")
+    for name, high in (("ball_diameter", 0.1), ("marker_side", 0.5)):
         if getattr(options, name) is not None:
-            finite_in(name, getattr(options, name), 0.01, 0.5, "m")
+            finite_in(name, getattr(options, name), 0.01, high, "m")
     table = TableModel.load(config_file("tables", options.table)) if options.table else None
     lens = Intrinsics.load(options.camera) if options.camera else None
     result = examine(

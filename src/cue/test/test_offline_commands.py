@@ -98,6 +98,46 @@ def test_a_fit_shows_values_error_bars_verdicts_and_what_took_no_part(run, fake_
     ]  # the run's own is untouched
 
 
+def test_a_fit_of_one_table_is_not_taken_for_another(run, fake_fit, capsys):
+    mine = run / "apart" / "mine.jsonl"
+    mine.parent.mkdir()
+    assert main(["fit", str(run), "--out", str(mine)]) == 0
+    assert json.loads(mine.read_text())["table"]["name"] == "small"
+    capsys.readouterr()
+    assert main(["export", str(mine), "--table", "9ft", "--out", str(run / "other")]) == 2
+    told = capsys.readouterr().err
+    assert "mine.jsonl line 1: is an estimate of table 'small' of 1.06 x 0.53 m, not of '9ft'" in told
+
+
+def test_a_fit_says_when_it_was_cut_off_or_explains_the_shots_badly(run, fake_fit, capsys):
+    bad = fitted()
+    fake_fit["end"] = replace(bad, evaluations=500, estimate=replace(bad.estimate, train_error=0.2))
+    assert main(["fit", str(run), "--evaluations", "500"]) == 0
+    told = capsys.readouterr().out
+    assert "the budget of 500 simulated shots was spent" in told
+    assert "200 mm from where they should, 38 % of the table's width: is 'small' the right table" in told
+    fake_fit["end"] = fitted()
+    assert main(["fit", str(run)]) == 0
+    told = capsys.readouterr().out
+    assert "budget" not in told and "warning" not in told
+
+
+def test_shots_whose_stroke_nobody_measured_are_fitted_when_none_was(run, records, fake_fit, capsys):
+    for record in records:
+        ShotLog(run / "unstruck.jsonl").append(replace(record, achieved=None))
+    assert main(["fit", str(run / "unstruck.jsonl"), "--hold-out", "newest:2"]) == 0
+    assert len(fake_fit["records"]) == 6 and len(fake_fit["held_out"]) == 2
+
+
+def test_predict_finds_what_a_fit_wrote_beside_the_log(run, records, fake_fit, capsys):
+    (run / "beside").mkdir()
+    log = run / "beside" / "shots.jsonl"
+    log.write_text((run / "shots.jsonl").read_text())
+    assert main(["fit", str(log), "--table", "small"]) == 0
+    assert main(["predict", str(log), "0", "--table", "small"]) == 0
+    assert "beside/fit.jsonl, revision 1" in capsys.readouterr().out
+
+
 def test_a_fit_as_json_is_strict_json_alone_on_standard_output(run, fake_fit, capsys):
     assert main(["fit", str(run), "--json", "--out", str(run / "mine.jsonl")]) == 0
     data = json.loads(capsys.readouterr().out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
@@ -133,7 +173,7 @@ def test_a_fit_that_was_stopped_is_resumed_from_its_last_interim_estimate(run, f
         (["fit", "{run}", "--evaluations", "3"], "evaluations is 3, allowed is 100"),
         (["fit", "{run}", "--out", "{run}/none/x.jsonl"], "cannot be written"),
         (["fit", "{run}/alone/shots.jsonl"], "Give --table"),
-        (["fit", "{run}/unstruck.jsonl"], "none of 6 shots can be fitted (no measured stroke"),
+        (["fit", "{run}/still.jsonl"], "none of 6 shots can be fitted (nothing moved"),
         (
             ["fit", "{run}/far.jsonl"],
             "ball 0 of shot shot-0 lies at (3.00, 0.00) m, beyond table 'small' of 1.06 x 0.53 m",
@@ -144,6 +184,11 @@ def test_a_fit_that_was_stopped_is_resumed_from_its_last_interim_estimate(run, f
         (["residuals", "{run}/unstruck.jsonl"], "none of 6 shots can be replayed (no measured stroke"),
         (["residuals", "{run}", "--out", "{run}/shots.jsonl"], "cannot be"),
         (["export", "{run}", "--balls", "x"], "ids like 0-5,8"),
+        (["export", "{run}", "--shots", "{run}/far.jsonl"], "is it another table?"),
+        (["export", "{run}", "--table", "9ft"], "is an estimate of table 'small' of 1.06 x 0.53 m, not of '9ft'"),
+        (["predict", "{run}/alone/shots.jsonl", "--table", "8ft", "--estimate", "{run}/twin.json"], "not of '8ft'"),
+        (["predict", "{run}", "--estimate", "{run}/wild.jsonl"], "rolling_friction is 5.0, allowed is 0.002 to 0.03"),
+        (["fit", "{run}", "--revision", "1"], "give both"),
         (["export", "{run}/shots.jsonl"], "is no estimate"),
     ],
 )
@@ -155,6 +200,10 @@ def test_bad_input_is_one_line_and_exit_code_2(run, records, words, says, capsys
     (run / "bad.jsonl").write_text(first + '{"format":"cue-shot-log","version":1}\n' + first)
     for record in records:
         ShotLog(run / "unstruck.jsonl").append(replace(record, achieved=None))
+        ShotLog(run / "still.jsonl").append(replace(record, tracks=()))
+    wild = {**replace(ParameterEstimate.nominal(), revision=1).to_dict(), "promoted": True}
+    wild["parameters"]["rolling_friction"]["value"] = 5.0
+    append_line(run / "wild.jsonl", wild)
     moved = [replace(ball, position=np.array([3.0, 0.0])) for ball in records[0].before if ball.ball_id == 0]
     ShotLog(run / "far.jsonl").append(replace(records[0], before=tuple(moved)))
     assert main([word.format(run=run) for word in words]) == 2

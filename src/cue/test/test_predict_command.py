@@ -46,13 +46,19 @@ def test_the_runs_own_balls_and_laws_predict(run, capsys):
     assert "not predicted: no stroke was measured or commanded" in lines[4]
 
 
-def test_a_shot_that_cannot_be_simulated_is_named(run, capsys):
+def test_a_shot_that_cannot_be_simulated_is_named(run, capsys, monkeypatch):
+    monkeypatch.setattr("cue.predict_command.rest_fault", lambda path: "not finite")
+    assert main(["predict", str(run[0]), "0"]) == 0
+    assert "not predicted: the simulation of shot a failed: not finite" in capsys.readouterr().out
+
+
+def test_a_twin_with_a_value_that_none_may_have_is_refused(run, capsys):
     folder, twin, estimate = run
     values = estimate.values.copy()
     values[list(PARAMETERS).index("cushion_friction")] = np.nan
     save_twin(folder / "twin.json", twin, replace(estimate, values=values))
-    assert main(["predict", str(folder), "0"]) == 0
-    assert "not predicted: the simulation of shot a failed: not finite" in capsys.readouterr().out
+    assert main(["predict", str(folder), "0"]) == 2
+    assert "twin.json: malformed twin: cushion_friction is nan, allowed is 0 to 0.5" in capsys.readouterr().err
 
 
 def test_an_unknown_shot_is_refused(run, capsys):

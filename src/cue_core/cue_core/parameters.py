@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cue_core.checks import finite_in
 from cue_core.errors import FileFormatError, UnknownNameError
 from cue_core.terms import TERMS, Parameter
 
@@ -141,10 +142,13 @@ class ParameterEstimate:
 
         Raises:
             UnknownNameError: it has a parameter that is none.
+            OutOfRangeError: a value is beyond its parameter's bounds.
             FileFormatError: the covariance does not fit its parameters.
         """
         rows: Mapping[str, Mapping[str, Any]] = data["parameters"]
-        check_names(rows)
+        for name in check_names(rows):
+            p = PARAMETERS[name]
+            finite_in(name, rows[name]["value"], p.minimum, p.maximum, p.unit)
         of = check_names(data.get("covariance_of", rows))
         covariance = np.array(data["covariance"], dtype=float).reshape(-1)
         if len(covariance) != len(of) ** 2:

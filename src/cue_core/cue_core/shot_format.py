@@ -21,6 +21,14 @@ FORMAT = "cue-shot-log"
 VERSION = 1
 
 _HIGHEST_ID = 15
+_STROKE = {
+    "tip_speed": (0.0, 15.0),
+    "azimuth": (-4 * math.pi, 4 * math.pi),
+    "tip_speed_stddev": (0.0, math.inf),
+    "azimuth_stddev": (0.0, math.inf),
+}
+"""What joint states may say of a stroke; the rest is checked by who uses it."""
+_ROUNDING = 1e-6
 _HUGE = 10**300  # whole numbers beyond have no float
 _COLUMNS = ("t", "x", "y", "xx", "xy", "yy")
 _T = TypeVar("_T")
@@ -168,8 +176,9 @@ class _Row:
 
     def covariance(self, key: str) -> np.ndarray:
         xx, xy, yy = self.numbers(key, 3)
-        if xx < 0 or yy < 0:
-            raise _ProblemError(self.field(key), f"is [{xx:g}, {xy:g}, {yy:g}], needs variances xx and yy of 0 or more")
+        if xx < 0 or yy < 0 or xy * xy > xx * yy * (1 + _ROUNDING):
+            problem = "needs variances xx and yy of 0 or more, and xy^2 of at most xx times yy"
+            raise _ProblemError(self.field(key), f"is [{xx:g}, {xy:g}, {yy:g}], {problem}")
         return np.array([[xx, xy], [xy, yy]])
 
     def rows(self, key: str, read: Callable[[Any, str], _T]) -> tuple[_T, ...]:
@@ -258,7 +267,10 @@ def _flat_from(kind: type[Shot] | type[Stroke], data: Any, name: str) -> Any:
     """Return a shot or stroke; what it may leave out keeps its default."""
     needed = [f.name for f in fields(kind) if f.default is MISSING]
     row = _Row(data, name, needed, [f.name for f in fields(kind)])
-    values: dict[str, Any] = {key: row.text(key) if key == "shot_id" else row.number(key) for key in data}
+    ranges = _STROKE if kind is Stroke else {}
+    values: dict[str, Any] = {
+        key: row.text(key) if key == "shot_id" else row.number(key, *ranges.get(key, ())) for key in data
+    }
     try:
         return kind(**values)
     except CueError as error:  # of the value's own checks

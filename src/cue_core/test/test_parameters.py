@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cue_core import PARAMETERS, Parameter, ParameterEstimate
-from cue_core.errors import FileFormatError, UnknownNameError
+from cue_core.errors import FileFormatError, OutOfRangeError, UnknownNameError
 from cue_core.parameters import check_names, default_fitted, nominal_values
 
 
@@ -40,7 +40,7 @@ def test_estimate_round_trip_through_json() -> None:
     estimate = replace(
         ParameterEstimate.nominal(),
         revision=4,
-        values=nominal_values() * np.where(free, 1.1, 1.0),
+        values=np.minimum(nominal_values() * np.where(free, 1.1, 1.0), [p.maximum for p in PARAMETERS.values()]),
         covariance=root @ root.T * np.outer(free, free),
         frozen=~free,
         train_error=0.01,
@@ -81,18 +81,21 @@ def test_an_estimate_of_an_earlier_version_is_read() -> None:
     row = {"unit": "1", "stddev": 1.0, "minimum": 0.0, "maximum": 1.0, "at_bound": False, "identifiable": True}
     data = {
         **ParameterEstimate.nominal().to_dict(),
-        "parameters": {name: {**row, "value": 0.1 * i, "frozen": name == "tilt_y"} for i, name in enumerate(first)},
+        "parameters": {name: {**row, "value": PARAMETERS[name].maximum, "frozen": name == "tilt_y"} for name in first},
         "covariance": (root @ root.T).tolist(),
     }
     del data["covariance_of"]
     back = ParameterEstimate.from_dict(data)
-    assert np.array_equal(back.values, [*(0.1 * np.arange(11)), *nominal_values()[11:]])
+    assert np.array_equal(back.values, [*(PARAMETERS[name].maximum for name in first), *nominal_values()[11:]])
     assert np.array_equal(back.covariance[:11, :11], root @ root.T) and not back.covariance[11:].any()
     assert back.frozen[10:].all() and not back.frozen[:10].any() and not back.identifiable[11:].any()
 
 
 def test_estimates_that_do_not_fit_are_refused() -> None:
     data = ParameterEstimate.nominal().to_dict()
+    wild = {**data["parameters"]["tilt_x"], "value": 0.5}
+    with pytest.raises(OutOfRangeError, match=r"tilt_x is 0.5, allowed is -0.01 to 0.01 rad"):
+        ParameterEstimate.from_dict({**data, "parameters": {"tilt_x": wild}})
     with pytest.raises(UnknownNameError, match="grip"):
         ParameterEstimate.from_dict({**data, "parameters": {"grip": data["parameters"]["tilt_x"]}})
     with pytest.raises(FileFormatError, match="covariance of 4 numbers, 1 parameters need 1"):

@@ -92,7 +92,13 @@ CURRICULUM = (
 """The same with CMA-ES before every descent, three times as long: where slopes alone did not lead there."""
 
 REFIT = _END
-"""From a promoted estimate: the funnel has been found."""
+"""From near the optimum: the funnel has been found."""
+
+AGAIN = (
+    Stage("contact by contact", None, 0.01, 0, 0.0, 2, places=True, traced=True),
+    Stage("polish", None, 0.002, 0, 0.0, 6, places=True, draws=48, rounds=2),
+)
+"""From the optimum of nearly the same shots: a quarter of the way of :data:`REFIT`, which follows where this fails."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,7 @@ class Curriculum:
         self._budget = replayer.budget
         self.history: list[dict[str, object]] = []
         self.sampled = math.inf
+        self._stopped = ""
 
     def run(self, shots: Sequence[ShotData], start: np.ndarray, stages: Sequence[Stage]) -> Found:
         """Run the stages from ``start`` (d,).
@@ -187,6 +194,7 @@ class Curriculum:
         active = self.effects(parts, state.unit) > _MATTERS
         if not active.any():
             return
+        self._stopped = ""
         if stage.generations:
             state.unit = self._explore(parts, state.unit, active, stage)
             state.nuisance = list(Point.at(state.unit, state.shots).nuisance)
@@ -207,6 +215,7 @@ class Curriculum:
                 "evaluations": self._budget.spent,
                 "cost": self._budget.best_cost,
                 "softening": state.level,
+                **({"search_stopped": self._stopped} if self._stopped else {}),
             }
         )
         if not last:
@@ -376,6 +385,7 @@ class Curriculum:
         rivals = [unit, full(found.unit), full(found.mean)]
         costs = self.cost(parts, rivals, stage.scale)
         self.sampled = found.cost
+        self._stopped = f"{found.reason} after {found.generations} generations"
         return rivals[int(np.argmin(costs))]
 
     def effects(self, shots: Sequence[ShotData], unit: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from cue_core.settings import check_settings, setting
 from cue_core.shot_log import data_hash
 from cue_core.shots import ShotRecord
 from cue_identify.advice import advise, verdicts
-from cue_identify.curriculum import CURRICULUM, LOCAL, REFIT, Curriculum, Found
+from cue_identify.curriculum import AGAIN, CURRICULUM, LOCAL, REFIT, Curriculum, Found
 from cue_identify.errors import FitCode, FitError
 from cue_identify.gate import Split, Verdict, judge, split
 from cue_identify.observations import ShotData, observe
@@ -92,7 +92,7 @@ class FitOutcome:
         faults: simulations that failed.
         seconds: wall clock.
         excluded: why a shot took no part, by shot id.
-        history: per stage its name, evaluations, cost.
+        history: per stage its name, evaluations, cost; where CMA-ES searched, why it stopped.
         pairs: parameters that the shots hardly tell apart.
         seed: of the search.
         verdicts: one sentence for each fitted parameter: identified, at its bound, or not identifiable from these
@@ -228,17 +228,16 @@ class _Run:
         curriculum.probe(shots, start)
         warm = present.revision > 0 or resumed is not None
         # From the wrong funnel, or by bad luck, the first plan may fail; then the whole curriculum (again).
-        plans = (REFIT if warm else LOCAL, CURRICULUM)
+        plans = (AGAIN, REFIT, CURRICULUM) if warm else (LOCAL, CURRICULUM)
         # What lacks a term is never explained, however long one searches: that comes when the terms are chosen.
         found = curriculum.best(shots, start, plans[:1] if self._choose else plans)
-        hops = 0 if self._choose else _HOPS
-        found = curriculum.hop(found, hops)
+        found = self._hop(found, warm)
         name = f"revision {present.revision}" if present.revision > 0 else "the nominal parameters"
         if chosen.borrowed:
             verdict, held_out_error = self._judge(chosen, found.point, present, name)
             if verdict.promoted:  # the judges have spoken: now they may teach
                 shots = [*shots, *self._observe(chosen.held_out, present.values)]
-                found = curriculum.hop(curriculum.run(shots, found.point.unit, REFIT), hops)
+                found = self._hop(curriculum.best(shots, found.point.unit, (AGAIN, REFIT)), settled=True)
         rescored = curriculum.cost_at(found.shots, found.point, fine)
         (start_cost,) = curriculum.cost(found.shots, [start], fine)
         selection = self._select(found) if self._choose else Selection(space, found.point, (), ())
@@ -279,6 +278,12 @@ class _Run:
             terms=selection.terms,
             steps=(*selection.steps, *(learned.steps if learned is not None else ())),
         )
+
+    def _hop(self, found: Found, settled: bool) -> Found:
+        """Look for lower minima nearby; what an earlier fit had ``settled``, and still convinces, has none."""
+        if self._choose or (settled and found.convincing):
+            return found
+        return self._curriculum.hop(found, _HOPS)
 
     def _learn(self, found: Found) -> Learned | None:
         """Learn a correction where asked to; from then on the twin has it."""

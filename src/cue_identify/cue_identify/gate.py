@@ -73,9 +73,13 @@ def split(
     excluded: dict[str, str] = {}
 
     def usable(candidates: Iterable[ShotRecord]) -> list[ShotRecord]:
-        kept = []
+        kept: list[ShotRecord] = []
+        seen: dict[str, ShotRecord] = {}
         for record in candidates:
             reason = why_unusable(record, ids) or reject(record)
+            first = seen.setdefault(_content_hash(record), record)
+            if first is not record:
+                reason = f"has the same data as shot {first.shot_id or first.index}"
             if reason:
                 excluded[record.shot_id or f"record {record.index}"] = reason
             else:

@@ -25,6 +25,7 @@ from cue_identify.fit import FitConfig, FitOutcome, FitRequest, Fitter
 from cue_identify.observations import why_unusable
 from cue_identify.replay import Budget, Progress, Replayer, TwinSimulator
 from cue_identify.scoring import ShotScore
+from cue_identify.segments import with_strokes
 from cue_identify.selection import AUTO
 
 USUAL = "usual"
@@ -86,7 +87,7 @@ def choose_held_out(records: Sequence[ShotRecord], wanted: str, seed: int = 0) -
     ids = [record.shot_id for record in records if record.shot_id]
     if chosen := re.fullmatch(r"(newest|random):(\d+)", wanted.strip()):
         balls, count = ball_ids_of(records), int(chosen[2])
-        usable = [r.shot_id for r in records if r.shot_id and not why_unusable(r, balls)]
+        usable = [r.shot_id for r in with_strokes(records)[0] if r.shot_id and not why_unusable(r, balls)]
         if not 1 <= count < len(usable):
             raise CueError(
                 f"{count} shots cannot be held out of {len(usable)} usable ones; allowed is 1 to fewer than all"
@@ -160,7 +161,7 @@ def refuse_unusable(records: Sequence[ShotRecord], where: object) -> None:
         FitError: NO_INFORMATION where nothing moved in any, else NO_SHOTS.
     """
     balls = ball_ids_of(records)
-    reasons = {r.shot_id or f"record {r.index}": why_unusable(r, balls) for r in records}
+    reasons = {r.shot_id or f"record {r.index}": why_unusable(r, balls) for r in with_strokes(records)[0]}
     if not all(reasons.values()):
         return
     still = all("no_motion" in reason or reason == "nothing moved" for reason in reasons.values())

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from cue_core.errors import FileFormatError, UnknownNameError
+from cue_core.errors import FileFormatError, OutOfRangeError, UnknownNameError
 from cue_core.parameters import ParameterEstimate
 from cue_core.shot_log import append_line, read_lines
+from cue_core.table import TableModel
 from cue_core.version import code_version
 from cue_identify.fit import FitOutcome
 from cue_identify.replay import Progress
 
 FILE_NAME = "estimates.jsonl"
+_SAME_TABLE = 0.03  # [-] reconstructions of one table differ by less in size
 
 
 class EstimateStore:
@@ -30,19 +32,25 @@ class EstimateStore:
         interim: where a fit stood that came to no end, None = none did since the newest estimate.
     """
 
-    def __init__(self, run_dir: Path | str = "", name: str = FILE_NAME) -> None:
+    def __init__(self, run_dir: Path | str = "", name: str = FILE_NAME, table: TableModel | None = None) -> None:
         """Read what is there; an empty ``run_dir`` keeps nothing on disk.
 
+        Args:
+            run_dir: folder.
+            name: of the file in it.
+            table: that the estimates are of; kept beside each of them.
+
         Raises:
-            FileFormatError: the file is damaged; says which line.
+            FileFormatError: the file is damaged, or of another table; says which line.
         """
+        self._table = table
         self.path = Path(run_dir) / name if run_dir else None
         self.present = ParameterEstimate.nominal()
         self.interim: ParameterEstimate | None = None
         self._promoted: dict[int, ParameterEstimate] = {0: self.present}
         self._revision = 0
         for number, line in enumerate(read_lines(self.path) if self.path else [], start=1):
-            estimate = estimate_from_line(line, f"{self.path} line {number}")
+            estimate = estimate_from_line(line, f"{self.path} line {number}", table)
             if line.get("interim"):
                 self.interim = estimate
                 continue
@@ -114,19 +122,33 @@ class EstimateStore:
         if self.path:
             written = datetime.now(timezone.utc).isoformat(timespec="seconds")
             append_line(
-                self.path, {**estimate.to_dict(), **details, "code_version": code_version(), "written": written}
+                self.path,
+                {
+                    **estimate.to_dict(),
+                    **details,
+                    **({} if self._table is None else {"table": self._table.to_dict()}),
+                    "code_version": code_version(),
+                    "written": written,
+                },
             )
 
 
-def estimate_from_line(line: Mapping[str, Any], where: object) -> ParameterEstimate:
+def estimate_from_line(line: Mapping[str, Any], where: object, table: TableModel | None = None) -> ParameterEstimate:
     """Return the estimate of one line.
 
+    Args:
+        line: plain data.
+        where: for messages.
+        table: that it should be of, where the line tells; None = any.
+
     Raises:
-        FileFormatError: it is none; says what it lacks.
+        FileFormatError: it is none, or of another table; says what it lacks.
     """
+    if table is not None and "table" in line:
+        refuse_other_size(TableModel.from_dict(line["table"]), table, where)
     try:
         return ParameterEstimate.from_dict(line)
-    except FileFormatError as error:
+    except (FileFormatError, OutOfRangeError) as error:
         raise FileFormatError(where, f"is no estimate: {error}") from None
     except UnknownNameError as error:
         raise FileFormatError(where, f"is no estimate of this version: {error}") from None
@@ -134,3 +156,17 @@ def estimate_from_line(line: Mapping[str, Any], where: object) -> ParameterEstim
         raise FileFormatError(where, f"is no estimate: lacks {error}") from None
     except (TypeError, ValueError) as error:
         raise FileFormatError(where, f"is no estimate: {error}") from None
+
+
+def refuse_other_size(of: TableModel, table: TableModel | None, where: object) -> None:
+    """Refuse an estimate of a table ``of`` another size, or with other balls, than the one that it is wanted for.
+
+    Raises:
+        FileFormatError: naming both.
+    """
+    if table is None:
+        return
+    sizes = np.array([[t.length, t.width, t.ball_radius] for t in (of, table)])
+    if np.abs(sizes[0] / sizes[1] - 1.0).max() > _SAME_TABLE:
+        given, asked = (f"{t.name!r} of {t.length:g} x {t.width:g} m" for t in (of, table))
+        raise FileFormatError(where, f"is an estimate of table {given}, not of {asked}")

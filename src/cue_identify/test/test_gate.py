@@ -60,6 +60,13 @@ def test_a_shot_copied_into_both_halves_is_found_by_its_data(records):
     assert "copy" in message and "shot-0" in message
 
 
+def test_a_shot_that_is_there_twice_neither_fits_nor_judges_twice(records):
+    copy = replace(records[9], shot_id="copy", index=77, strike_time=1e4)
+    found = split([*records, copy], (), (), (0, 1))
+    assert found.excluded == {"copy": "has the same data as shot shot-9"}
+    assert "copy" not in ids(found.train) + ids(found.held_out)
+
+
 def test_a_log_without_motion_has_no_information(records):
     still = [replace(r, tracks=(), flags=("no_motion",)) for r in records]
     refused(FitCode.NO_INFORMATION, still, (), (), (0, 1))

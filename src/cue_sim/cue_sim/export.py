@@ -15,7 +15,7 @@ import numpy as np
 
 from cue_core.balls import BallState
 from cue_core.checks import only_keys
-from cue_core.errors import FileFormatError
+from cue_core.errors import FileFormatError, OutOfRangeError
 from cue_core.files import write_atomically
 from cue_core.parameters import ParameterEstimate
 from cue_core.table import TableModel
@@ -96,6 +96,8 @@ def twin_from_dict(data: Mapping[str, Any], where: object = "twin") -> tuple[Twi
             correction=Correction.from_dict(data["correction"]) if "correction" in data else None,
         )
         return twin, ParameterEstimate.from_dict(data["estimate"])
+    except OutOfRangeError as error:
+        raise FileFormatError(where, f"malformed twin: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(where, f"malformed twin: {type(error).__name__} {error}") from None
 

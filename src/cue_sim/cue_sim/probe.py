@@ -21,7 +21,7 @@ from cue_sim.predict import TwinFaultError, start_from
 from cue_sim.twin import Twin
 
 _NUDGE = 0.01  # of a parameter's range
-_TIMES = np.array([0.2, 0.4])  # s: what a camera sees on the way
+_TIMES = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.2])  # s: what a camera sees on the way, on the largest table too
 
 
 def unused_parameters(
