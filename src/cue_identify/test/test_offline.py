@@ -89,10 +89,12 @@ def test_terms_become_the_parameters_that_act_on_the_table(records):
         asked("auto", "tilt")
 
 
-def test_a_log_without_strokes_is_refused_with_the_reason(records):
+def test_a_log_without_strokes_is_fitted_unless_nothing_tells_of_them(records):
     bare = [replace(record, achieved=None) for record in records]
+    refuse_unusable(bare, "log")
+    mixed = [replace(records[0], flags=("camera_moved",)), *bare[1:]]  # beside a measured stroke none is inferred
     with pytest.raises(FitError, match=r"none of 6 shots can be fitted .no measured stroke: .*'achieved' in the log"):
-        refuse_unusable(bare, "log")
+        refuse_unusable(mixed, "log")
     still = [replace(record, tracks=()) for record in records]
     with pytest.raises(FitError) as caught:
         refuse_unusable(still, "log")

@@ -112,7 +112,8 @@ def test_it_ends_by_itself_with_exit_code_0(alone):
 
 
 def test_its_last_lines_tell_the_errors(alone):
-    *_, rest, along = alone.terminal.strip().splitlines()
+    *_, rest, along, folder = alone.terminal.strip().splitlines()
+    assert folder == f"run folder: {alone.run_dir}"
     number = r"\d+\.\d\d cm"
     for line, name in ((rest, "rest position"), (along, "along track")):
         assert re.search(rf"held-out error, {name}: unfitted {number}, calibrated {number}", line), alone.describe()

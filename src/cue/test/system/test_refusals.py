@@ -51,7 +51,7 @@ def complaint(done: subprocess.CompletedProcess) -> str:
         (["launch", "sim_world.launch.py", "namespace:=a b"], "argument namespace:=a b is not allowed"),
         (["launch", "sim_world.launch.py", "world:=gone.yaml"], "world file"),
         (["report", "runs/none"], "no such run folder"),
-        (["fit"], "required: shots"),
+        (["fit"], "required: RUN|SHOTS"),
     ],
     ids=lambda value: " ".join(value)[-40:] if isinstance(value, list) else "",
 )
