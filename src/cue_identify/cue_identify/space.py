@@ -10,9 +10,6 @@ import numpy as np
 from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, Parameter, check_names, nominal_values
 
-PRIOR_STDDEV = {name: p.prior_stddev for name, p in PARAMETERS.items()}
-"""Standard deviation of what is known beforehand of each parameter, in its unit."""
-
 _AT_BOUND = 0.01  # [-] of the range, as the message says
 
 

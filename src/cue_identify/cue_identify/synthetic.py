@@ -13,7 +13,6 @@ from cue_core.parameters import PARAMETERS, nominal_values
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
 from cue_core.table import TableModel
 from cue_identify.replay import Simulator
-from cue_identify.space import PRIOR_STDDEV
 
 _HORIZON = 15.0  # [s]
 _STILL_FRAMES = 5  # after rest, as a tracker needs to be sure
@@ -57,7 +56,7 @@ def hidden_values(rng: np.random.Generator, low: float = 0.3, high: float = 0.6)
         if p.name in _PERFECT:
             values[i] = p.nominal - share * (p.nominal - p.minimum)
             continue
-        size = abs(p.nominal) if p.nominal else 2 * PRIOR_STDDEV.get(p.name, 0.25 * (p.maximum - p.minimum))
+        size = abs(p.nominal) if p.nominal else 2 * p.prior_stddev
         side = rng.choice([-1.0, 1.0])
         margin = 0.02 * (p.maximum - p.minimum)
         moved = [p.nominal + s * share * size for s in (side, -side)]

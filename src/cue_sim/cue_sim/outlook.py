@@ -38,7 +38,7 @@ from cue_sim.twin import Start, Twin
 _SAMPLES = 24
 _SPARE = 8  # rows of the design beyond its columns: what is left tells of chaos
 _MOVED = 3e-3  # [m] a ball that may move by more than this is measured
-_STILL_RISK = 0.5  # [s] after the last ball rests in the mean, until the last sample
+_AFTER_REST = 0.5  # [s] from where all balls rest in the mean to the last sample
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class _Plan:
         vectors[:, chosen] += z[:, : self.d] @ self.root.T
         self.vectors = np.clip(vectors, low, high)
         self.starts = [self._start(balls, base, row, vector) for row, vector in zip(z, self.vectors, strict=True)]
-        end = float(mean.rest_time) + _STILL_RISK
+        end = float(mean.rest_time) + _AFTER_REST
         self.times = np.linspace(end / _SAMPLES, end, _SAMPLES)
 
     def _start(self, balls: Sequence[BallState], base: Start, z: np.ndarray, vector: np.ndarray) -> Start:
