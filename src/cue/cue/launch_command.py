@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from cue.arguments import split_assignments, table_of
@@ -35,7 +36,7 @@ def launch(
     words: Sequence[str],
     show_args: bool = False,
     dry_run: bool = False,
-    write: Callable[[str], object] = print,
+    write: Callable[[str], object] = partial(print, flush=True),  # what it starts writes to the same file
 ) -> int:
     """Run a launch file with the embedded runner and return the exit code.
 

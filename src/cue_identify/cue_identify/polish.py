@@ -15,6 +15,7 @@ import numpy as np
 from cue_identify.observations import ShotData
 from cue_identify.replay import Replayed, Replayer, Trial
 from cue_identify.residuals import differences, outlier_scale, whitened
+from cue_identify.resting import restlessness, restlessness_slope
 from cue_identify.space import Space
 
 _STEP = 2e-3  # [-] of a parameter's range, for finite differences
@@ -120,6 +121,7 @@ class Polish:
     def objective(self, point: Point, replayed: Sequence[Replayed]) -> float:
         """Return the objective of a replayed point."""
         total = 0.5 * float(np.sum(self._precision * (point.unit - self._prior) ** 2))
+        total += 0.5 * restlessness(self._space.values(point.unit)) ** 2
         return total + float(np.sum(self.losses(point, replayed)))
 
     def losses(self, point: Point, replayed: Sequence[Replayed]) -> np.ndarray:
@@ -235,6 +237,9 @@ class Polish:
         hessian, gradient, moved = np.zeros((size, size)), np.zeros(size), np.zeros(size, bool)
         hessian[np.arange(d), np.arange(d)] = self._precision
         gradient[:d] = self._precision * (point.unit - self._prior)
+        steep = restlessness_slope(self._space, point.unit)
+        hessian[:d, :d] += np.outer(steep, steep)
+        gradient[:d] += steep * restlessness(self._space.values(point.unit))
         moved[:d] = active
         residuals, weights, scores, informations, first = [], [], [], [], d
         for i, (shot, nuisance) in enumerate(zip(self._shots, point.nuisance, strict=True)):

@@ -111,8 +111,8 @@ def test_it_ends_by_itself_with_exit_code_0(alone):
     alone.assert_quiet()
 
 
-def test_its_last_lines_tell_the_errors(alone):
-    *_, rest, along, folder = alone.terminal.strip().splitlines()
+def test_its_first_line_tells_the_folder_and_its_last_lines_the_errors(alone):
+    folder, *_, rest, along = alone.terminal.strip().splitlines()
     assert folder == f"run folder: {alone.run_dir}"
     number = r"\d+\.\d\d cm"
     for line, name in ((rest, "rest position"), (along, "along track")):
