@@ -13,6 +13,7 @@ from cue_agent.config import PLANNERS, AgentConfig
 from cue_agent.misfit import KINDS, Misfit, misfit
 from cue_agent.peers import NOMINAL, Prediction, Scene, Twin, TwinError
 from cue_agent.reach import Reach, SectorReach, playable
+from cue_agent.surprise import Surprise
 from cue_agent.value import Value, copies, evaluate, shares, worries
 from cue_core.errors import UnknownNameError
 from cue_core.shots import Shot, ShotRecord
@@ -41,6 +42,9 @@ class Context:
         turn: how often this choice was made before without an option that worked, below :data:`TURNS`.
         rng: of this turn, the same after a restart.
         config: limits and budgets.
+        surprise: what past shots say about the twin's statements, by traits of shots.
+        shots_left: of the budget, this one included, held-out ones too.
+        progress: told, now and then, what is being done; raises when the session is cancelled.
     """
 
     scene: Scene
@@ -53,6 +57,9 @@ class Context:
     turn: int
     rng: np.random.Generator
     config: AgentConfig
+    surprise: Surprise = field(default_factory=Surprise)
+    shots_left: int = 0
+    progress: Callable[[str], None] = lambda _text: None
 
 
 @dataclass(frozen=True)
