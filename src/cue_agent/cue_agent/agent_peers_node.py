@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from cue_agent.peers import (
     Code,
     FitRequest,
     FitResult,
+    Foresight,
     Prediction,
     Scene,
     SessionEndedError,
@@ -36,19 +37,22 @@ from cue_core.ros.conversions import (
 from cue_core.shots import Shot
 from cue_core.shots import ShotRecord as Record
 from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters
-from cue_msgs.msg import ShotExecution
+from cue_msgs.msg import PredictedShot, ShotExecution
 from cue_msgs.srv import PredictShots
 
 if TYPE_CHECKING:
     from cue_agent.agent_node import AgentNode
 
 _FEEDBACK_PERIOD_S = 0.5
+_SIMULATIONS, _OUTLOOKS = 128, 4  # asked of the twin at once: it answers in time on a busy machine too
 _BUSY_FACTOR = 5  # a stroke on a slow machine outlasts what a silent peer is given
 
 
-def prediction_from_msg(msg: Any, in_play: set[int]) -> Prediction:
-    """Convert a ``PredictedShot``, leaving out balls that are not in play."""
-    rows = [n for n, i in enumerate(msg.ball_ids) if i in in_play]
+def prediction_from_msg(msg: PredictedShot, in_play: set[int]) -> Prediction | None:
+    """Convert a ``PredictedShot``, leaving out balls that are not in play; None where the simulation failed."""
+    if msg.fault:
+        return None
+    rows = _rows(msg, in_play)
     rest = np.stack([msg.rest_x, msg.rest_y], -1).reshape(-1, 2)
     covariance = [matrix_from_triangle((msg.rest_xx[n], msg.rest_xy[n], msg.rest_yy[n])) for n in rows]
     return Prediction(
@@ -61,6 +65,39 @@ def prediction_from_msg(msg: Any, in_play: set[int]) -> Prediction:
         ball_contacts=int(msg.contacts[0]) if len(msg.contacts) > 0 else 0,
         cushion_contacts=int(msg.contacts[1]) if len(msg.contacts) > 1 else 0,
     )
+
+
+def _rows(msg: PredictedShot, in_play: set[int]) -> list[int]:
+    return [n for n, i in enumerate(msg.ball_ids) if i in in_play]
+
+
+def foresights_from_msg(response: PredictShots.Response, in_play: set[int]) -> list[Foresight | None]:
+    """Convert an answer with outlooks, leaving out balls that are not in play; None where a simulation failed."""
+    names = tuple(response.parameters)
+    d = len(names)
+    covariance = np.array(response.covariance).reshape(d, d)
+    found: list[Foresight | None] = []
+    for msg in response.predictions:
+        prediction = prediction_from_msg(msg, in_play)
+        if prediction is None or not msg.outlook:
+            found.append(None)
+            continue
+        outlook, n = msg.outlook[0], len(msg.ball_ids)
+        rests = np.stack([outlook.rests_x, outlook.rests_y], -1).reshape(-1, n, 2)
+        rows = _rows(msg, in_play)
+        found.append(
+            Foresight(
+                **vars(prediction),
+                rests=rests[:, rows],
+                pocketed=np.array(outlook.pocketed, bool).reshape(-1, n)[:, rows],
+                names=names,
+                information=np.array(outlook.information).reshape(d, d),
+                sensitivity=np.array(outlook.sensitivity).reshape(d, d),
+                covariance=covariance,
+                scatter=float(outlook.scatter),
+            )
+        )
+    return found
 
 
 def execution_from_msg(msg: ShotExecution) -> Execution:
@@ -117,15 +154,42 @@ class RosPeers:
         revision: int = 0,
         ensemble: int = 0,
         times: Sequence[float] = (),
-    ) -> list[Prediction]:
+    ) -> list[Prediction | None]:
         """Ask the twin; a revision or table that it has not received yet is waited for."""
-        request = PredictShots.Request(
-            shots=[shot_to_msg(s) for s in shots],
-            balls=[ball_to_msg(b) for b in balls],
+        found: list[Prediction | None] = []
+        for in_play, response in self._predicted(
+            shots,
+            balls,
+            max(_SIMULATIONS // (ensemble + 1), 1),
             revision=revision,
             ensemble=ensemble,
             times=[float(t) for t in times],
-        )
+        ):
+            found += [prediction_from_msg(p, in_play) for p in response.predictions]
+        return found
+
+    def look_ahead(
+        self, shots: Sequence[Shot], balls: Sequence[BallState], *, revision: int = 0
+    ) -> list[Foresight | None]:
+        """Ask the twin; a revision or table that it has not received yet is waited for."""
+        found: list[Foresight | None] = []
+        for in_play, response in self._predicted(shots, balls, _OUTLOOKS, revision=revision, outlook=True):
+            found += foresights_from_msg(response, in_play)
+        return found
+
+    def _predicted(
+        self, shots: Sequence[Shot], balls: Sequence[BallState], count: int, **asked: Any
+    ) -> Iterator[tuple[set[int], PredictShots.Response]]:
+        """Ask about ``count`` shots at a time, so that no answer takes long and all can be cancelled."""
+        in_play = {b.ball_id for b in balls if b.in_play}
+        for first in range(0, len(shots), count):
+            part = shots[first : first + count]
+            request = PredictShots.Request(
+                shots=[shot_to_msg(s) for s in part], balls=[ball_to_msg(b) for b in balls], **asked
+            )
+            yield in_play, self._answer(request)
+
+    def _answer(self, request: PredictShots.Request) -> PredictShots.Response:
         begin = time.monotonic()
         patience = {
             PredictShots.Response.UNKNOWN_REVISION: self._config.answer_timeout,
@@ -137,8 +201,7 @@ class RosPeers:
             response = self._ask("twin", lambda: self._calls.service(self._node.predict_client, request))
             if response.error_code == PredictShots.Response.NONE:
                 self._node.health.tick("predictions", time.monotonic() - asked)
-                in_play = {b.ball_id for b in balls if b.in_play}
-                return [prediction_from_msg(p, in_play) for p in response.predictions]
+                return response
             if time.monotonic() - begin < patience.get(response.error_code, 0.0):
                 self._calls.pause()
             elif response.error_code == PredictShots.Response.UNKNOWN_REVISION:

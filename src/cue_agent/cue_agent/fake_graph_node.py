@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
-from cue_agent.peers import ArmResult, FitRequest, TwinError, UnknownRevisionError
+from cue_agent.peers import ArmResult, FitRequest, Foresight, Prediction, TwinError, UnknownRevisionError
 from cue_agent.testing import FakePeers
 from cue_core.arm_codes import ArmCode
 from cue_core.ros.conversions import (
@@ -30,7 +31,15 @@ from cue_core.ros.conversions import (
 from cue_core.ros.qos import LATCHED, RECORDS, STATES_LATCHED
 from cue_core.shot_log import ShotLog
 from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters
-from cue_msgs.msg import AgentStatus, BallStateArray, ParameterEstimate, PredictedShot, ShotExecution, TableInfo
+from cue_msgs.msg import (
+    AgentStatus,
+    BallStateArray,
+    ParameterEstimate,
+    PredictedShot,
+    ShotExecution,
+    ShotOutlook,
+    TableInfo,
+)
 from cue_msgs.msg import ShotRecord as ShotRecordMsg
 from cue_msgs.srv import PredictShots
 
@@ -158,30 +167,53 @@ class FakeGraphNode(Node):
     def _predict(self, request: PredictShots.Request, response: PredictShots.Response) -> PredictShots.Response:
         shots = [shot_from_msg(s) for s in request.shots]
         balls = [ball_from_msg(b) for b in request.balls]
+        found: Sequence[Prediction | None]
         try:
-            found = self.peers.predict(
-                shots, balls, revision=request.revision, ensemble=request.ensemble, times=request.times
-            )
+            if request.outlook:
+                found = self.peers.look_ahead(shots, balls, revision=request.revision)
+            else:
+                found = self.peers.predict(
+                    shots, balls, revision=request.revision, ensemble=request.ensemble, times=request.times
+                )
         except UnknownRevisionError as error:
             response.error_code, response.error_msg = PredictShots.Response.UNKNOWN_REVISION, str(error)
             return response
         except TwinError as error:
-            response.error_code, response.error_msg = PredictShots.Response.TWIN_FAULT, str(error)
+            response.error_code, response.error_msg = PredictShots.Response.INVALID_SHOT, str(error)
             return response
-        for p in found:
-            spread = np.array([triangle(c) for c in p.rest_covariance])
-            response.predictions.append(
-                PredictedShot(
-                    shot_id=p.shot_id,
-                    ball_ids=list(p.ball_ids),
-                    tracks=[track_to_msg(t) for t in p.tracks],
-                    rest_x=p.rest[:, 0].tolist(),
-                    rest_y=p.rest[:, 1].tolist(),
-                    rest_xx=spread[:, 0].tolist(),
-                    rest_xy=spread[:, 1].tolist(),
-                    rest_yy=spread[:, 2].tolist(),
-                    pocket_probability=[float(v) for v in p.pocket_probability],
-                    contacts=[p.ball_contacts, p.cushion_contacts],
-                )
-            )
+        for shot, p in zip(shots, found, strict=True):
+            if p is None:
+                response.predictions.append(PredictedShot(shot_id=shot.shot_id, fault="not finite"))
+                continue
+            if isinstance(p, Foresight):
+                response.parameters, response.covariance = list(p.names), p.covariance.ravel().tolist()
+            response.predictions.append(_predicted(p))
         return response
+
+
+def _predicted(p: Prediction) -> PredictedShot:
+    spread = np.array([triangle(c) for c in p.rest_covariance])
+    msg = PredictedShot(
+        shot_id=p.shot_id,
+        ball_ids=list(p.ball_ids),
+        tracks=[track_to_msg(t) for t in p.tracks],
+        rest_x=p.rest[:, 0].tolist(),
+        rest_y=p.rest[:, 1].tolist(),
+        rest_xx=spread[:, 0].tolist(),
+        rest_xy=spread[:, 1].tolist(),
+        rest_yy=spread[:, 2].tolist(),
+        pocket_probability=[float(v) for v in p.pocket_probability],
+        contacts=[p.ball_contacts, p.cushion_contacts],
+    )
+    if isinstance(p, Foresight):
+        msg.outlook = [
+            ShotOutlook(
+                information=p.information.ravel().tolist(),
+                sensitivity=p.sensitivity.ravel().tolist(),
+                scatter=p.scatter,
+                rests_x=p.rests[..., 0].ravel().tolist(),
+                rests_y=p.rests[..., 1].ravel().tolist(),
+                pocketed=p.pocketed.ravel().tolist(),
+            )
+        ]
+    return msg

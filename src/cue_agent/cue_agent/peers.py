@@ -105,6 +105,32 @@ class Prediction:
     cushion_contacts: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Foresight(Prediction):
+    """What a shot may do and what seeing it would teach; n balls, d fitted parameters, m members of the ensemble.
+
+    The ensemble is over everything that is not known before the shot: parameters, stroke, places of the balls.
+
+    Attributes:
+        rests: (m, n, 2) where the balls come to rest in each member [m].
+        pocketed: (m, n) bool.
+        names: of the d parameters.
+        information: (d, d) about them, in their inverse units: errors of the stroke, places and chaos marginalised.
+        sensitivity: (d, d): with a covariance C of the parameters, trace(C @ sensitivity) is the mean square of the
+            rest error that it causes, over the balls that move [m^2].
+        covariance: (d, d) of the parameters now.
+        scatter: rms over the balls that move of the rest positions' spread for known parameters [m].
+    """
+
+    rests: np.ndarray
+    pocketed: np.ndarray
+    names: tuple[str, ...]
+    information: np.ndarray
+    sensitivity: np.ndarray
+    covariance: np.ndarray
+    scatter: float
+
+
 @dataclass(frozen=True)
 class ArmResult:
     """What came of one stroke, as far as the arm knows.
@@ -213,12 +239,25 @@ class Twin(Protocol):
         revision: int = NOMINAL,
         ensemble: int = 0,
         times: Sequence[float] = (),
-    ) -> list[Prediction]:
-        """Return one prediction per shot, in order, each from the same balls at rest.
+    ) -> list[Prediction | None]:
+        """Return one prediction per shot, in order, each from the same balls at rest; None: the twin cannot tell.
 
         Raises:
             UnknownRevisionError: no such estimate.
-            TwinError: the simulation failed for one of the shots.
+            TwinError: the balls or one of the shots make no sense.
+            SessionEndedError: the twin is gone for good, or the session was cancelled.
+        """
+
+    def look_ahead(
+        self, shots: Sequence[Shot], balls: Sequence[BallState], *, revision: int = NOMINAL
+    ) -> list[Foresight | None]:
+        """Return for each shot what it may do and teach, each from the same balls at rest; None: the twin cannot tell.
+
+        The balls may lie anywhere, also where a shot not yet played may leave them.
+
+        Raises:
+            UnknownRevisionError: no such estimate.
+            TwinError: the balls or one of the shots make no sense.
             SessionEndedError: the twin is gone for good, or the session was cancelled.
         """
 

@@ -18,6 +18,7 @@ from cue_agent.peers import (
     ArmResult,
     FitRequest,
     FitResult,
+    Foresight,
     Prediction,
     Scene,
     Status,
@@ -31,7 +32,9 @@ from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shots import BallTrack, Shot, ShotRecord, Stroke
 from cue_sim.kernel import EventKind
-from cue_sim.predict import contact_counts, predict, start_from
+from cue_sim.outlook import Outlook, Unknowns, outlooks, spread_of
+from cue_sim.predict import Prediction as TwinPrediction
+from cue_sim.predict import TwinFaultError, contact_counts, predict_all, start_from, tracks_of
 from cue_sim.twin import Twin
 from cue_sim.world_config import WorldConfig
 
@@ -76,6 +79,7 @@ class Rehearsal:
         struck: every shot played.
         pocketed: ids of the balls lost, in order.
         simulated: count of simulated shots.
+        threads: of the simulations; no influence on anything but time.
     """
 
     world: WorldConfig
@@ -85,6 +89,7 @@ class Rehearsal:
     struck: list[Shot] = field(default_factory=list)
     pocketed: list[int] = field(default_factory=list)
     simulated: int = 0
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Lay the balls out."""
@@ -92,6 +97,7 @@ class Rehearsal:
         offsets = tuple(map(float, self.world.cushion_offsets))
         self._hidden = Twin(self.world.table, self.world.ball_ids, extras={"cushion_offset": offsets})
         self._twin = Twin(self.world.table, self.world.ball_ids)
+        self.unknowns = Unknowns()
         self._rng = np.random.default_rng([self.world.seed, 77])
         self._estimates = {NOMINAL: ParameterEstimate.nominal()}
         self._records: dict[str, ShotRecord] = {}
@@ -124,31 +130,65 @@ class Rehearsal:
         revision: int = NOMINAL,
         ensemble: int = 0,
         times: Sequence[float] = (),
-    ) -> list[Prediction]:
+    ) -> list[Prediction | None]:
         """See :class:`cue_agent.peers.Twin`."""
-        if revision not in self._estimates:
-            raise UnknownRevisionError(f"revision {revision} is unknown")
-        live = [n for n, i in enumerate(self._twin.ball_ids) if any(b.ball_id == i and b.in_play for b in balls)]
-        answers = []
-        for shot in shots:
-            rng = np.random.default_rng([0, revision])
-            try:
-                found = predict(self._twin, balls, shot, self._estimates[revision], times, ensemble, rng)
-            except CueError as error:
-                raise TwinError(str(error)) from None
-            self.simulated += 1 + ensemble
-            answers.append(
-                Prediction(
-                    shot.shot_id,
-                    tuple(self._twin.ball_ids[n] for n in live),
-                    found.rest_mean[live],
-                    found.rest_covariance[live],
-                    found.pocket_probability[live],
-                    tuple(t for n, t in enumerate(found.tracks(self._twin.ball_ids)) if n in live and len(times)),
-                    *contact_counts(found.mean),
+        estimate = self.estimate(revision)
+        rng = np.random.default_rng([0, revision])
+        twin = self._twin
+        try:
+            answers = predict_all(twin, balls, shots, estimate, times, ensemble, rng, self.threads)
+        except CueError as error:
+            raise TwinError(str(error)) from None
+        self.simulated += (1 + ensemble) * len(shots)
+        live = self._live(balls)
+        return [
+            None if isinstance(found, TwinFaultError) else _prediction(shot, found, twin, live, len(times) > 0)
+            for shot, found in zip(shots, answers, strict=True)
+        ]
+
+    def look_ahead(
+        self, shots: Sequence[Shot], balls: Sequence[BallState], *, revision: int = NOMINAL
+    ) -> list[Foresight | None]:
+        """See :class:`cue_agent.peers.Twin`."""
+        estimate, live = self.estimate(revision), self._live(balls)
+        _, covariance = spread_of(estimate)
+        try:
+            answers = outlooks(self._twin, balls, shots, estimate, self.unknowns, self.threads)
+        except CueError as error:
+            raise TwinError(str(error)) from None
+        found: list[Foresight | None] = []
+        for shot, seen in zip(shots, answers, strict=True):
+            if seen is None:
+                found.append(None)
+                continue
+            self.simulated += len(seen.rests) + seen.faults + 2
+            found.append(
+                Foresight(
+                    **vars(_prediction(shot, seen, self._twin, live, True)),
+                    rests=seen.rests[:, live],
+                    pocketed=seen.pocketed[:, live],
+                    names=seen.names,
+                    information=seen.information,
+                    sensitivity=seen.sensitivity,
+                    covariance=covariance,
+                    scatter=seen.scatter,
                 )
             )
-        return answers
+        return found
+
+    def estimate(self, revision: int) -> ParameterEstimate:
+        """Return an estimate, promoted or not.
+
+        Raises:
+            UnknownRevisionError: there is none.
+        """
+        if revision not in self._estimates:
+            raise UnknownRevisionError(f"revision {revision} is unknown")
+        return self._estimates[revision]
+
+    def _live(self, balls: Sequence[BallState]) -> list[int]:
+        playing = {b.ball_id for b in balls if b.in_play}
+        return [n for n, i in enumerate(self._twin.ball_ids) if i in playing]
 
     def strike(self, shot: Shot, resumed: bool) -> ArmResult:
         """See :class:`cue_agent.peers.Peers`."""
@@ -225,3 +265,19 @@ class Rehearsal:
 
     def show(self, shot: Shot, prediction: Prediction | None) -> None:
         """See :class:`cue_agent.peers.Peers`."""
+
+
+def _prediction(
+    shot: Shot, found: TwinPrediction | Outlook, twin: Twin, live: Sequence[int], sampled: bool
+) -> Prediction:
+    """Return the agent's form of an answer, for the balls at ``live`` in the twin's order."""
+    tracks = tracks_of(found.mean, twin.ball_ids) if sampled else ()
+    return Prediction(
+        shot.shot_id,
+        tuple(twin.ball_ids[n] for n in live),
+        found.rest_mean[live],
+        found.rest_covariance[live],
+        found.pocket_probability[live],
+        tuple(tracks[n] for n in live if sampled),
+        *contact_counts(found.mean),
+    )

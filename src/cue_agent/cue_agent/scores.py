@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cue_agent.peers import Prediction, Twin
+from cue_agent.peers import Prediction, Twin, TwinError
 from cue_core.shots import Shot, ShotRecord
 from cue_identify.scoring import ShotScore, sample_times, score_shot
 
@@ -49,6 +49,8 @@ def replay(twin: Twin, record: ShotRecord, revision: int) -> Prediction:
     balls = [b.at_rest() for b in record.before if b.in_play]
     times = sample_times(record).tolist()
     (prediction,) = twin.predict([achieved_shot(record)], balls, revision=revision, times=times)
+    if prediction is None:
+        raise TwinError(f"the twin cannot simulate shot {record.shot_id}")
     return prediction
 
 

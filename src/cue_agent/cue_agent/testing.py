@@ -17,6 +17,7 @@ from cue_agent.peers import (
     Code,
     FitRequest,
     FitResult,
+    Foresight,
     Prediction,
     Scene,
     SessionEndedError,
@@ -31,6 +32,8 @@ from cue_core.table import TableModel
 
 NOMINAL_FRICTION = 0.5
 TRUE_FRICTION = 0.8
+AZIMUTH_STDDEV, SPEED_STDDEV, MEASUREMENT_STDDEV = 0.003, 0.01, 0.002
+"""Of a stroke [rad], relative, and of a rest position as seen [m]."""
 _STEP = 0.02
 _POCKET = 0.05
 
@@ -160,7 +163,7 @@ class FakePeers:
         revision: int = NOMINAL,
         ensemble: int = 0,
         times: Sequence[float] = (),
-    ) -> list[Prediction]:
+    ) -> list[Prediction | None]:
         """See :class:`cue_agent.peers.Twin`."""
         fault = self._call("predict")
         if fault is not None:
@@ -169,6 +172,53 @@ class FakePeers:
         if revision not in self.estimates:
             raise UnknownRevisionError(f"revision {revision} is unknown")
         return [self._predict(shot, balls, self.estimates[revision], ensemble, times) for shot in shots]
+
+    def look_ahead(
+        self, shots: Sequence[Shot], balls: Sequence[BallState], *, revision: int = NOMINAL
+    ) -> list[Foresight | None]:
+        """See :class:`cue_agent.peers.Twin`."""
+        fault = self._call("look_ahead")
+        if fault is not None:
+            fault(shots)
+        self.check()
+        if revision not in self.estimates:
+            raise UnknownRevisionError(f"revision {revision} is unknown")
+        return [self._look_ahead(shot, balls, revision) for shot in shots]
+
+    def _look_ahead(self, shot: Shot, balls: Sequence[BallState], revision: int) -> Foresight:
+        """Vary friction, azimuth and speed one by one, two ways each, like an outlook of the real twin."""
+        friction, stddev = self.estimates[revision], self.doubt(revision)
+        turns = [replace(shot, azimuth=shot.azimuth + sign * AZIMUTH_STDDEV) for sign in (-1, 1)]
+        speeds = [replace(shot, speed=shot.speed * (1 + sign * SPEED_STDDEV)) for sign in (-1, 1)]
+        softer, harder = (play(self.table, balls, shot, friction + sign * stddev) for sign in (-1, 1))
+        strayed = [play(self.table, balls, other, friction) for other in (*turns, *speeds)]
+        self.simulated += 6
+        members = [softer, harder, *strayed]
+        rests = np.array([o.paths[-1] for o in members])
+        mean = self._predict(shot, balls, friction, 0, ())
+        moves = np.linalg.norm(rests - np.array([b.position for b in balls if b.in_play]), axis=2).max(axis=0) > 1e-3
+        slope = ((rests[1] - rests[0]) / (2 * stddev))[moves]
+        known = [((rests[k + 1] - rests[k]) / 2)[moves] for k in (2, 4)]
+        scatter = float(np.sqrt(sum(np.sum(s**2) for s in known) / max(int(moves.sum()), 1)))
+        centred = rests - mean.rest
+        return Foresight(
+            **{
+                **vars(mean),
+                "rest_covariance": np.einsum("mni,mnj->nij", centred, centred) / 2,
+                "pocket_probability": np.mean([o.pocketed for o in members], axis=0),
+            },
+            rests=rests,
+            pocketed=np.array([o.pocketed for o in members]),
+            names=("rolling_friction",),
+            information=np.array([[np.sum(slope**2) / (MEASUREMENT_STDDEV**2 + scatter**2)]]),
+            sensitivity=np.array([[np.sum(slope**2) / max(int(moves.sum()), 1)]]),
+            covariance=np.array([[stddev**2]]),
+            scatter=scatter,
+        )
+
+    def doubt(self, revision: int) -> float:
+        """Return the standard deviation of a revision's friction [m/s^2]; the more fits, the less."""
+        return 0.2 * 0.5**revision
 
     def _predict(
         self, shot: Shot, balls: Sequence[BallState], friction: float, ensemble: int, times: Sequence[float]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cue_core.balls import BallState
+from cue_core.information import after
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shots import Shot
 from cue_core.terms import TERMS
@@ -62,7 +63,7 @@ def advise(
         threads: None = one per core; the result does not depend on it.
         check: called between the shots; raises when nobody wants to know any more.
     """
-    from cue_sim.outlook import after, outlooks, spread_of
+    from cue_sim.outlook import outlooks, spread_of
 
     lying = [ball for ball in balls if ball.in_play]
     wanted = [name for i, name in enumerate(PARAMETERS) if not estimate.frozen[i] and not estimate.identifiable[i]]

@@ -101,23 +101,6 @@ class Outlook:
         return self.mean.contacts(EventKind.BALL_BALL), self.mean.contacts(EventKind.CUSHION)
 
 
-def expected_gain(information: np.ndarray, covariance: np.ndarray) -> float:
-    """Return the expected information gain [nat] of observing a shot, 1/2 log det(I + C^1/2 M C^1/2).
-
-    Args:
-        information: (d, d) of the shot.
-        covariance: (d, d) of the parameters before it.
-    """
-    sign, value = np.linalg.slogdet(np.eye(len(covariance)) + covariance @ information)
-    return 0.5 * max(float(value), 0.0) if sign > 0 else 0.0
-
-
-def after(information: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Return the (d, d) covariance of the parameters expected after a shot: (C^-1 + M)^-1, C may be singular."""
-    shrunk = np.linalg.solve(np.eye(len(covariance)) + covariance @ information, covariance)
-    return (shrunk + shrunk.T) / 2
-
-
 def spread_of(estimate: ParameterEstimate) -> tuple[np.ndarray, np.ndarray]:
     """Return (d,) places in a parameter vector of what is fitted, and their (d, d) covariance.
 

@@ -21,8 +21,6 @@ from cue_sim.strike import lift, strike
 from cue_sim.twin import Start, Trajectory, Twin
 
 CUE_BALL = 0
-OBSERVATION_STDDEV = 0.005
-"""What one rest position is worth to a fit [m]: tracking noise and model error together."""
 
 
 class TwinFaultError(CueError):
@@ -42,7 +40,6 @@ class Prediction:
         rest_mean: (n, 2) over the ensemble [m].
         rest_covariance: (n, 2, 2) over the ensemble [m^2].
         pocket_probability: (n,) share of the ensemble in which the ball is pocketed by this shot.
-        information_gain: expected about the parameters from seeing the rest positions [nat]; NaN = no ensemble.
         samples: ensemble members used, those with a fault left out.
     """
 
@@ -50,12 +47,16 @@ class Prediction:
     rest_mean: np.ndarray
     rest_covariance: np.ndarray
     pocket_probability: np.ndarray
-    information_gain: float
     samples: int
 
     def tracks(self, ball_ids: Sequence[int]) -> tuple[BallTrack, ...]:
         """Return the mean trajectory as one track per ball; it ends where the ball is pocketed."""
-        return tuple(_track(self.mean, k, ball) for k, ball in enumerate(ball_ids))
+        return tracks_of(self.mean, ball_ids)
+
+
+def tracks_of(path: Trajectory, ball_ids: Sequence[int]) -> tuple[BallTrack, ...]:
+    """Return a sampled trajectory as one track per ball; it ends where the ball is pocketed."""
+    return tuple(_track(path, k, ball) for k, ball in enumerate(ball_ids))
 
 
 def _track(path: Trajectory, index: int, ball_id: int) -> BallTrack:
@@ -155,6 +156,75 @@ def sample_parameters(estimate: ParameterEstimate, count: int, generator: np.ran
     return np.clip(drawn, low, high)
 
 
+def predict_all(
+    twin: Twin,
+    balls: Sequence[BallState],
+    strokes: Sequence[Stroke | Shot],
+    estimate: ParameterEstimate,
+    times: np.ndarray | Sequence[float] = (),
+    ensemble: int = 0,
+    generator: np.random.Generator | None = None,
+    threads: int | None = 1,
+) -> list[Prediction | TwinFaultError]:
+    """Predict shots that each start from the same balls, with the estimate and its posterior.
+
+    All see the same draws, so that their predictions differ by the stroke alone.
+
+    Args:
+        twin: of the table, with at least the balls in play.
+        balls: resting balls before each shot.
+        strokes: to predict.
+        estimate: whose values and covariance count.
+        times: (T,) when to sample the mean trajectories [s].
+        ensemble: draws from the posterior; 0 = the mean only.
+        generator: for the draws.
+        threads: None = one per CPU core; the result does not depend on it.
+
+    Returns:
+        For each stroke its prediction, or why its simulation cannot be trusted.
+
+    Raises:
+        FileFormatError: the balls do not fit the twin, or an ensemble without a generator.
+        OutOfRangeError: a stroke that no cue can make.
+    """
+    if ensemble and generator is None:
+        raise FileFormatError("prediction", "an ensemble needs a random generator")
+    if not strokes:
+        return []
+    order = twin.ball_ids
+    vectors = np.empty((0, len(estimate.values)))
+    if ensemble and generator is not None:
+        vectors = sample_parameters(estimate, ensemble, generator)
+    rows = np.concatenate([estimate.values[None], vectors])
+    starts = [start_from(balls, stroke, row, twin.table, order) for stroke in strokes for row in rows]
+    sampled = [np.asarray(times, float) if row == 0 else np.empty(0) for _ in strokes for row in range(len(rows))]
+    paths = twin.simulate_batch(starts, np.tile(rows, (len(strokes), 1)), sampled, threads=threads)
+    found: list[Prediction | TwinFaultError] = []
+    for k, stroke in enumerate(strokes):
+        first = k * len(rows)
+        where = getattr(stroke, "shot_id", "") or "the stroke"
+        found.append(_prediction(starts[first], paths[first : first + len(rows)], where))
+    return found
+
+
+def _prediction(start: Start, paths: Sequence[Trajectory], where: str) -> Prediction | TwinFaultError:
+    """Return what the mean and the ensemble behind it say."""
+    mean, count = paths[0], len(paths[0].rest_positions)
+    if fault := rest_fault(mean):
+        return TwinFaultError(fault, where)
+    if len(paths) == 1:
+        gone = (mean.rest_pocketed & start.in_play).astype(float)
+        return Prediction(mean, mean.rest_positions, np.zeros((count, 2, 2)), gone, 0)
+    whole = [p for p in paths[1:] if rest_fault(p) is None]
+    if not whole:
+        return TwinFaultError("every member of the ensemble", where)
+    rest = np.array([p.rest_positions for p in whole])
+    centred = rest - rest.mean(axis=0)
+    covariance = np.einsum("bni,bnj->nij", centred, centred) / max(len(whole) - 1, 1)
+    pocketed = np.mean([p.rest_pocketed & start.in_play for p in whole], axis=0)
+    return Prediction(mean, rest.mean(axis=0), covariance, pocketed, len(whole))
+
+
 def predict(
     twin: Twin,
     balls: Sequence[BallState],
@@ -165,56 +235,16 @@ def predict(
     generator: np.random.Generator | None = None,
     threads: int | None = 1,
 ) -> Prediction:
-    """Predict one shot with the estimate and its posterior.
-
-    Args:
-        twin: of the table, with at least the balls in play.
-        balls: resting balls before the shot.
-        stroke: to predict.
-        estimate: whose values and covariance count.
-        times: (T,) when to sample the mean trajectory [s].
-        ensemble: draws from the posterior; 0 = the mean only.
-        generator: for the draws.
-        threads: None = one per CPU core; the result does not depend on it.
+    """Predict one shot; see :func:`predict_all`.
 
     Raises:
         FileFormatError: the balls do not fit the twin, or an ensemble without a generator.
-        TwinFaultError: the mean simulation failed.
+        TwinFaultError: its simulation cannot be trusted.
     """
-    order = twin.ball_ids
-    start = start_from(balls, stroke, estimate.values, twin.table, order)
-    mean = twin.simulate(start, estimate.values, times)
-    if fault := rest_fault(mean):
-        raise TwinFaultError(fault, getattr(stroke, "shot_id", "") or "the stroke")
-    if ensemble == 0:
-        gone = (mean.rest_pocketed & start.in_play).astype(float)
-        return Prediction(mean, mean.rest_positions, np.zeros((len(order), 2, 2)), gone, float("nan"), 0)
-    if generator is None:
-        raise FileFormatError("prediction", "an ensemble needs a random generator")
-    vectors = sample_parameters(estimate, ensemble, generator)
-    starts = [start_from(balls, stroke, vector, twin.table, order) for vector in vectors]
-    paths = [p for p in twin.simulate_batch(starts, vectors, threads=threads) if rest_fault(p) is None]
-    if not paths:
-        raise TwinFaultError("every member of the ensemble", getattr(stroke, "shot_id", "") or "the stroke")
-    rest = np.array([p.rest_positions for p in paths])
-    centred = rest - rest.mean(axis=0)
-    covariance = np.einsum("bni,bnj->nij", centred, centred) / max(len(paths) - 1, 1)
-    gone = np.mean([p.rest_pocketed & start.in_play for p in paths], axis=0)
-    return Prediction(mean, rest.mean(axis=0), covariance, gone, information_gain(centred), len(paths))
-
-
-def information_gain(centred: np.ndarray, noise: float = OBSERVATION_STDDEV) -> float:
-    """Return the expected gain [nat] about the parameters from observing rest positions, Gaussian approximation.
-
-    It is 1/2 log det(I + S / noise^2) with S the ensemble's covariance of all rest coordinates.
-
-    Args:
-        centred: (B, n, 2) rest positions less their mean [m].
-        noise: of one observed coordinate [m].
-    """
-    flat = centred.reshape(len(centred), -1) / (noise * np.sqrt(max(len(centred) - 1, 1)))
-    # det(I + F^T F) = product of 1 + squared singular values
-    return float(0.5 * np.sum(np.log1p(np.linalg.svd(flat, compute_uv=False) ** 2)))
+    (found,) = predict_all(twin, balls, [stroke], estimate, times, ensemble, generator, threads)
+    if isinstance(found, TwinFaultError):
+        raise found
+    return found
 
 
 def contact_counts(path: Trajectory) -> tuple[int, int]:

@@ -19,12 +19,14 @@ from cue_core.table import TableModel
 from cue_sim.correction import Correction
 from cue_sim.export import save_twin
 from cue_sim.kernel import IMPACT_STEP, LARGEST_STEP, LONGEST_STEP
+from cue_sim.outlook import Outlook, Unknowns, outlooks
 from cue_sim.portable import save_portable
-from cue_sim.predict import Prediction, predict
+from cue_sim.predict import Prediction, TwinFaultError, predict_all
 from cue_sim.twin import Twin
 
 ESTIMATES = "estimates.jsonl"
 _KEPT_TWINS = 8
+_KNOWN = Unknowns()
 
 
 class NotReadyError(CueError):
@@ -41,6 +43,14 @@ class TwinConfig:
         largest_step: of the simulation [s].
         impact_step: of the simulation [s].
         ghosts: draws for the markers of a shot in progress.
+        threads: of the simulations; the answers do not depend on it.
+        azimuth_stddev: see :class:`cue_sim.outlook.Unknowns`, also for those below.
+        speed_stddev: see there.
+        place_stddev: see there.
+        track_stddev: see there.
+        track_bias: see there.
+        frame_rate: see there.
+        images_alike: see there.
     """
 
     run_dir: str = setting("", "folder of the session; empty = keep nothing")
@@ -49,6 +59,15 @@ class TwinConfig:
     impact_step: float = setting(IMPACT_STEP, "step in which an impact happens", "s", 1e-7, 1e-4)
     ghosts: int = setting(16, "posterior draws for the markers of a shot in progress", "1", 2, 1000)
 
+    threads: int = setting(0, "of the simulations; 0 = one per core", "1", 0, 256)
+    azimuth_stddev: float = setting(_KNOWN.azimuth, "of a stroke's direction, unseen by the arm", "rad", 0.0, 0.2)
+    speed_stddev: float = setting(_KNOWN.speed, "of a stroke's speed, relative", "1", 0.0, 0.5)
+    place_stddev: float = setting(_KNOWN.place, "of a resting ball's position along an axis", "m", 0.0, 0.05)
+    track_stddev: float = setting(_KNOWN.track, "of a ball's position in one image along an axis", "m", 1e-5, 0.05)
+    track_bias: float = setting(_KNOWN.bias, "the same, of what does not average over images", "m", 1e-6, 0.05)
+    frame_rate: float = setting(_KNOWN.frame_rate, "of the camera", "1/s", 1.0, 1000.0)
+    images_alike: float = setting(_KNOWN.alike, "images whose errors go together", "1", 1.0, 1000.0)
+
     def __post_init__(self) -> None:
         """Check every setting.
 
@@ -56,6 +75,19 @@ class TwinConfig:
             OutOfRangeError: naming the setting.
         """
         check_settings(self)
+
+    @property
+    def unknowns(self) -> Unknowns:
+        """Return what is not known before a shot beside the parameters."""
+        return Unknowns(
+            self.azimuth_stddev,
+            self.speed_stddev,
+            self.place_stddev,
+            self.track_stddev,
+            self.track_bias,
+            self.frame_rate,
+            self.images_alike,
+        )
 
 
 @dataclass
@@ -144,8 +176,8 @@ class Predictor:
         revision: int | None = None,
         ensemble: int = 0,
         times: np.ndarray | Sequence[float] = (),
-    ) -> tuple[Twin, ParameterEstimate, list[Prediction]]:
-        """Predict shots that each start from the same balls.
+    ) -> tuple[Twin, ParameterEstimate, list[Prediction | TwinFaultError]]:
+        """Predict shots that each start from the same balls; where a simulation cannot be trusted, say why.
 
         All shots see the same posterior draws, so that their predictions differ by the shot alone.
 
@@ -159,19 +191,40 @@ class Predictor:
         Raises:
             NotReadyError: no table or balls yet.
             UnknownNameError: no such revision.
-            TwinFaultError: a simulation failed.
             CueError: a shot or the balls make no sense.
         """
+        twin, estimate, balls = self._ready(balls, revision)
+        generator = np.random.default_rng([self.config.seed, estimate.revision])
+        threads = self.config.threads or None
+        return twin, estimate, predict_all(twin, balls, shots, estimate, times, ensemble, generator, threads)
+
+    def look_ahead(
+        self, shots: Sequence[Shot], balls: Sequence[BallState] = (), revision: int | None = None
+    ) -> tuple[Twin, ParameterEstimate, list[Outlook | None]]:
+        """Say what shots that each start from the same balls may do and teach; None where the twin cannot.
+
+        Args:
+            shots: to look at.
+            balls: initial ones; empty = the newest observed.
+            revision: of the estimate; None = the latest.
+
+        Raises:
+            NotReadyError: no table or balls yet.
+            UnknownNameError: no such revision.
+            CueError: a shot or the balls make no sense.
+        """
+        twin, estimate, balls = self._ready(balls, revision)
+        config = self.config
+        return twin, estimate, outlooks(twin, balls, shots, estimate, config.unknowns, config.threads or None)
+
+    def _ready(
+        self, balls: Sequence[BallState], revision: int | None
+    ) -> tuple[Twin, ParameterEstimate, tuple[BallState, ...]]:
         estimate = self.estimate(revision)
         balls = tuple(balls) or self.balls
         if not balls:
             raise NotReadyError("no ball_states yet")
-        twin = self.twin([b.ball_id for b in balls], estimate)
-        predictions = []
-        for shot in shots:
-            generator = np.random.default_rng([self.config.seed, estimate.revision])
-            predictions.append(predict(twin, balls, shot, estimate, times, ensemble, generator, threads=None))
-        return twin, estimate, predictions
+        return self.twin([b.ball_id for b in balls], estimate), estimate, balls
 
     def export(self) -> tuple[Path, Path] | None:
         """Write ``twin.json`` and ``twin.xml`` of the latest estimate into the run folder; None = not possible yet.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -16,16 +16,18 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from cue_core.errors import CueError, UnknownNameError
+from cue_core.parameters import PARAMETERS
 from cue_core.ros import conversions as convert
 from cue_core.ros.diagnostics import Health
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
 from cue_core.ros.qos import LATCHED, STATES_LATCHED
 from cue_core.shots import Shot
-from cue_msgs.msg import BallStateArray, ParameterEstimate, PredictedShot, ShotExecution, TableInfo
+from cue_msgs.msg import BallStateArray, ParameterEstimate, PredictedShot, ShotExecution, ShotOutlook, TableInfo
 from cue_msgs.srv import PredictShots
 from cue_sim.markers import Mark, ball_marks, prediction_marks, table_marks
-from cue_sim.predict import Prediction, TwinFaultError, contact_counts
+from cue_sim.outlook import Outlook, spread_of
+from cue_sim.predict import Prediction, TwinFaultError, contact_counts, tracks_of
 from cue_sim.predictor import NotReadyError, Predictor, TwinConfig
 from cue_sim.twin import Twin
 
@@ -58,22 +60,36 @@ def marks_to_msg(marks: Iterable[Mark], stamp: Time) -> MarkerArray:
     return array
 
 
-def prediction_to_msg(shot: Shot, twin: Twin, prediction: Prediction, information: bool) -> PredictedShot:
-    """Convert one prediction."""
-    covariance = prediction.rest_covariance
-    gain = prediction.information_gain if information else float("nan")
+def prediction_to_msg(shot: Shot, twin: Twin, found: Prediction | TwinFaultError | Outlook | None) -> PredictedShot:
+    """Convert what the twin says of one shot; None where an outlook failed."""
+    if found is None or isinstance(found, TwinFaultError):
+        return PredictedShot(shot_id=shot.shot_id, fault=str(found or "the simulation of the shot failed"))
+    covariance = found.rest_covariance
     return PredictedShot(
         shot_id=shot.shot_id,
         ball_ids=list(twin.ball_ids),
-        tracks=[convert.track_to_msg(t) for t in prediction.tracks(twin.ball_ids)],
-        rest_x=prediction.rest_mean[:, 0].tolist(),
-        rest_y=prediction.rest_mean[:, 1].tolist(),
+        tracks=[convert.track_to_msg(t) for t in tracks_of(found.mean, twin.ball_ids)],
+        rest_x=found.rest_mean[:, 0].tolist(),
+        rest_y=found.rest_mean[:, 1].tolist(),
         rest_xx=covariance[:, 0, 0].tolist(),
         rest_xy=covariance[:, 0, 1].tolist(),
         rest_yy=covariance[:, 1, 1].tolist(),
-        pocket_probability=[float(p) for p in prediction.pocket_probability],
-        information_gain=gain,
-        contacts=list(contact_counts(prediction.mean)),
+        pocket_probability=[float(p) for p in found.pocket_probability],
+        contacts=list(contact_counts(found.mean)),
+        outlook=[outlook_to_msg(found)] if isinstance(found, Outlook) else [],
+    )
+
+
+def outlook_to_msg(outlook: Outlook) -> ShotOutlook:
+    """Convert an outlook."""
+    return ShotOutlook(
+        information=outlook.information.ravel().tolist(),
+        sensitivity=outlook.sensitivity.ravel().tolist(),
+        scatter=outlook.scatter,
+        rests_x=outlook.rests[..., 0].ravel().tolist(),
+        rests_y=outlook.rests[..., 1].ravel().tolist(),
+        pocketed=outlook.pocketed.ravel().tolist(),
+        faults=outlook.faults,
     )
 
 
@@ -136,6 +152,8 @@ class TwinNode(Node):
         try:
             shot = convert.shot_from_msg(msg.shot)
             twin, _, (prediction,) = self._core.predict([shot], ensemble=self._core.config.ghosts, times=_GHOST_TIMES)
+            if isinstance(prediction, TwinFaultError):
+                raise prediction
         except CueError as error:
             self.get_logger().info(f"no ghosts for shot {msg.shot.id}: {error}")
             return
@@ -158,24 +176,29 @@ class TwinNode(Node):
     def _on_predict(self, request: PredictShots.Request, response: PredictShots.Response) -> PredictShots.Response:
         began = time.monotonic()
         latest = request.revision == PredictShots.Request.REVISION_LATEST
+        revision = None if latest else request.revision
+        found: Sequence[Prediction | TwinFaultError | Outlook | None]
         try:
             shots = [convert.shot_from_msg(s) for s in request.shots]
             balls = [convert.ball_from_msg(b) for b in request.balls]
-            twin, estimate, predictions = self._core.predict(
-                shots, balls, None if latest else request.revision, request.ensemble, list(request.times)
-            )
+            if request.outlook:
+                twin, estimate, found = self._core.look_ahead(shots, balls, revision)
+            else:
+                twin, estimate, found = self._core.predict(
+                    shots, balls, revision, request.ensemble, list(request.times)
+                )
         except NotReadyError as error:
             return self._refuse(response, PredictShots.Response.NO_TABLE, error)
         except UnknownNameError as error:
             return self._refuse(response, PredictShots.Response.UNKNOWN_REVISION, error)
-        except TwinFaultError as error:
-            return self._refuse(response, PredictShots.Response.TWIN_FAULT, error)
         except CueError as error:
             return self._refuse(response, PredictShots.Response.INVALID_SHOT, error)
         response.revision = estimate.revision
-        response.predictions = [
-            prediction_to_msg(s, twin, p, request.information) for s, p in zip(shots, predictions, strict=True)
-        ]
+        response.predictions = [prediction_to_msg(s, twin, p) for s, p in zip(shots, found, strict=True)]
+        if request.outlook:
+            chosen, covariance = spread_of(estimate)
+            response.parameters = [name for i, name in enumerate(PARAMETERS) if i in chosen]
+            response.covariance = covariance.ravel().tolist()
         self._health.tick("predict_shots", time.monotonic() - began)
         return response
 

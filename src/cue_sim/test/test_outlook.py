@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from cue_core.balls import BallState
+from cue_core.information import after, expected_gain
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shots import Shot
 from cue_core.table import TableModel
-from cue_sim.outlook import Unknowns, _design, after, expected_gain, outlook, outlooks, spread_of
+from cue_sim.outlook import Unknowns, _design, outlook, outlooks, spread_of
 from cue_sim.twin import Twin
 
 TABLE = TableModel("small", 1.06, 0.53, 0.01905, 0.049, 0.02419, 0.076, 0.084, 0.010, 0.003, 0.07)

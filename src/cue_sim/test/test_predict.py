@@ -75,7 +75,6 @@ def test_an_ensemble_is_repeatable_and_grows_with_the_uncertainty(twin):
 
     small, large = run(0.01), run(0.05)
     assert np.trace(large.rest_covariance[1]) > 4 * np.trace(small.rest_covariance[1]) > 0
-    assert large.information_gain > small.information_gain > 0
     again = run(0.05, threads=3)
     assert again.rest_mean.tobytes() == large.rest_mean.tobytes()
     assert large.samples == 24
@@ -84,7 +83,7 @@ def test_an_ensemble_is_repeatable_and_grows_with_the_uncertainty(twin):
 
 def test_the_mean_alone(twin):
     prediction = predict(twin, BALLS, SHOT, uncertain(), np.arange(0, 3, 0.1))
-    assert np.isnan(prediction.information_gain) and prediction.samples == 0
+    assert prediction.samples == 0
     np.testing.assert_array_equal(prediction.rest_mean, prediction.mean.rest_positions)
     tracks = prediction.tracks(twin.ball_ids)
     assert [t.ball_id for t in tracks] == [0, 3, 8] and len(tracks[0].time) == 30

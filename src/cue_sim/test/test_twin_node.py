@@ -15,7 +15,7 @@ rclpy = pytest.importorskip("rclpy")
 from rclpy.executors import MultiThreadedExecutor  # noqa: E402
 
 from cue_core.balls import BallState  # noqa: E402
-from cue_core.parameters import ParameterEstimate  # noqa: E402
+from cue_core.parameters import PARAMETERS, ParameterEstimate  # noqa: E402
 from cue_core.ros import conversions as convert  # noqa: E402
 from cue_core.ros.qos import LATCHED, STATES_LATCHED  # noqa: E402
 from cue_core.shot_log import append_line  # noqa: E402
@@ -23,6 +23,8 @@ from cue_core.shots import Shot  # noqa: E402
 from cue_core.table import TableModel  # noqa: E402
 from cue_msgs import msg as msgs  # noqa: E402
 from cue_msgs.srv import PredictShots  # noqa: E402
+from cue_sim.outlook import outlook  # noqa: E402
+from cue_sim.twin import Twin  # noqa: E402
 from cue_sim.twin_node import TwinNode  # noqa: E402
 
 DOMAIN = 42
@@ -104,7 +106,7 @@ def test_questions_and_refusals(graph, tmp_path):
     assert list(first.ball_ids) == [0, 1] and first.contacts[0] >= 1
     assert len(first.tracks[0].x) == 3 and first.tracks[0].x[0] == pytest.approx(-0.3)
     assert first.rest_x != second.rest_x
-    assert math.isnan(first.information_gain)
+    assert not first.fault and not first.outlook and not response.parameters
 
     response = graph.ask(shots=[shot()], revision=5)
     assert response.error_code == PredictShots.Response.UNKNOWN_REVISION and "5" in response.error_msg
@@ -114,19 +116,45 @@ def test_questions_and_refusals(graph, tmp_path):
     graph.estimate.publish(convert.estimate_to_msg(ESTIMATE, graph.peer.get_clock().now().to_msg()))
     graph.spin_until(lambda: '"revision": 1' in (tmp_path / "twin.json").read_text(), "the export of the estimate")
     latest = PredictShots.Request.REVISION_LATEST
-    response = graph.ask(shots=[shot()], revision=latest, ensemble=16, information=True)
+    response = graph.ask(shots=[shot()], revision=latest, ensemble=16)
     assert (response.error_code, response.revision) == (0, 1)
     (prediction,) = response.predictions
-    assert prediction.information_gain > 0 and prediction.rest_xx[0] > 0
-    again = graph.ask(shots=[shot()], revision=latest, ensemble=16, information=True)
-    assert again.predictions[0] == prediction
+    assert prediction.rest_xx[0] > 0
+    assert graph.ask(shots=[shot()], revision=latest, ensemble=16).predictions[0] == prediction
     assert graph.ask(shots=[shot()], revision=0).revision == 0
 
     wild = replace(ESTIMATE, revision=2, values=np.where(ESTIMATE.values == 0.85, 1.6, ESTIMATE.values))
     graph.estimate.publish(convert.estimate_to_msg(wild, graph.peer.get_clock().now().to_msg()))
     graph.spin_until(lambda: '"revision": 2' in (tmp_path / "twin.json").read_text(), "the export of the estimate")
-    response = graph.ask(shots=[convert.shot_to_msg(Shot("s", 1.0, math.pi))], revision=latest)
-    assert response.error_code == PredictShots.Response.TWIN_FAULT and "energy gain" in response.error_msg
+    hard = [convert.shot_to_msg(Shot("hard", 1.0, math.pi)), convert.shot_to_msg(Shot("soft", 0.15, 0.3))]
+    response = graph.ask(shots=hard, revision=latest)
+    assert response.error_code == PredictShots.Response.NONE
+    bad, good = response.predictions
+    assert "energy gain" in bad.fault and "hard" in bad.fault and not bad.ball_ids
+    assert not good.fault and list(good.ball_ids) == [0, 1], "one bad shot spoils no other"
+
+
+def test_outlooks_say_what_shots_would_teach(graph):
+    publish_table(graph)
+    chosen = np.isin(list(PARAMETERS), ("rolling_friction", "cushion_restitution"))
+    known = replace(ESTIMATE, covariance=ESTIMATE.covariance * np.outer(chosen, chosen), frozen=~chosen)
+    graph.estimate.publish(convert.estimate_to_msg(known, graph.peer.get_clock().now().to_msg()))
+    graph.spin_until(lambda: graph.node._core.latest.revision == 1, "the estimate")
+    graph.spin_until(lambda: len(graph.node._core.balls) == 2, "the balls")
+    elsewhere = [convert.ball_to_msg(BallState(0, np.array([0.2, 0.1])))]
+    response = graph.ask(shots=[shot()], balls=elsewhere, revision=1, outlook=True)
+    assert (response.error_code, response.error_msg, response.revision) == (0, "", 1)
+    assert list(response.parameters) == ["rolling_friction", "cushion_restitution"]
+    twin = Twin(TABLE, (0,))
+    want = outlook(twin, [convert.ball_from_msg(b) for b in elsewhere], convert.shot_from_msg(shot()), known)
+    (prediction,) = response.predictions
+    (got,) = prediction.outlook
+    np.testing.assert_array_equal(np.reshape(got.information, (2, 2)), want.information)
+    np.testing.assert_array_equal(np.reshape(got.sensitivity, (2, 2)), want.sensitivity)
+    np.testing.assert_array_equal(np.stack([got.rests_x, got.rests_y], -1).reshape(want.rests.shape), want.rests)
+    np.testing.assert_allclose(np.reshape(response.covariance, (2, 2)), known.covariance[np.ix_(chosen, chosen)])
+    assert got.scatter == want.scatter and len(prediction.tracks[0].x) == len(want.mean.times)
+    assert list(prediction.contacts) == list(want.contacts)
 
 
 def test_a_restarted_node_knows_the_promoted_estimates(tmp_path, monkeypatch):
