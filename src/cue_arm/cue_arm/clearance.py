@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from cue_arm.errors import CollisionError
+from cue_arm.rails import rail_boxes
 from cue_core.table import TableModel
 from cue_sim.robot import TIP_GEOM, RobotConfig, add_robot
 
@@ -15,7 +16,7 @@ _ROBOT_BIT, _SCENE_BIT = 1, 2
 _BED_THICKNESS = 0.05  # m
 _LARGEST_BALLS = 16
 _AWAY = 5.0  # m: where unused balls wait
-_RAIL_ABOVE_NOSE = 1.35  # a K-66 cushion's top lies about a third of the nose height above the nose
+_STEP = 0.015  # rad: largest change of a joint between configurations that are checked
 
 
 class Clearance:
@@ -45,9 +46,12 @@ class Clearance:
         self._joints = np.array([self._model.joint(name).qposadr[0] for name in robot.joint_names])
         self._mocap = [self._model.body(f"ball_{i}").mocapid[0] for i in range(_LARGEST_BALLS)]
         self._cue = frozenset(g for g in range(self._model.ngeom) if self._model.geom(g).name.startswith("robot/cue"))
-        self.tip_on_cue_ball = frozenset({(self._model.geom(TIP_GEOM).id, self._model.geom("ball 0").id)})
         # Neighbouring links overlap by their shape; whatever touches at home is no collision.
         self._always = frozenset(self._pairs(robot.home))
+
+    def tip_on(self, ball_id: int) -> frozenset[tuple[int, int]]:
+        """Return the pair of the cue's tip and a ball, for ``allowed``."""
+        return frozenset({(self._model.geom(TIP_GEOM).id, self._model.geom(f"ball {ball_id}").id)})
 
     def place_balls(self, balls: Mapping[int, np.ndarray]) -> None:
         """Put balls by id at (2,) [m]; all others are taken off the table."""
@@ -65,6 +69,16 @@ class Clearance:
     def arm_touches(self, q: np.ndarray) -> bool:
         """Tell whether anything but the cue touches in a configuration (n,) [rad]."""
         return any(pair not in self._always and pair[0] not in self._cue for pair in self._pairs(q))
+
+    def check_motion(
+        self, positions: np.ndarray, when: str = "", allowed: frozenset[tuple[int, int]] = frozenset()
+    ) -> None:
+        """Check a sampled motion (m, n) [rad] as densely as it needs, wherever the samples lie.
+
+        Raises:
+            CollisionError: naming the pair and ``when``, the part of the motion.
+        """
+        self.check(_evenly(positions), when, allowed)
 
     def check(
         self, path: Iterable[np.ndarray], when: str = "", allowed: frozenset[tuple[int, int]] = frozenset()
@@ -109,23 +123,23 @@ class Clearance:
         return name.removeprefix("robot/").rstrip("0123456789").rstrip("_").replace("_", " ")
 
 
+def _evenly(positions: np.ndarray) -> np.ndarray:
+    """Return configurations along a motion (m, n) [rad] about ``_STEP`` apart, both ends among them."""
+    travel = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(positions, axis=0)).max(axis=1))])
+    wanted = np.linspace(0.0, travel[-1], max(int(np.ceil(travel[-1] / _STEP)), 1) + 1)
+    return np.stack([np.interp(wanted, travel, column) for column in positions.T], axis=1)
+
+
 def _add_table(spec: mujoco.MjSpec, table: TableModel) -> None:
-    """Add cloth and rails. The rails run on over the pockets: nothing of the arm has business there."""
-    x, y, rail = table.length / 2, table.width / 2, table.rail_width
-    top = _RAIL_ABOVE_NOSE * table.nose_height
-    boxes = {
-        "cloth": ((0, 0, -_BED_THICKNESS / 2), (x + rail, y + rail, _BED_THICKNESS / 2)),
-        "north rail": ((0, y + rail / 2, top / 2), (x + rail, rail / 2, top / 2)),
-        "south rail": ((0, -y - rail / 2, top / 2), (x + rail, rail / 2, top / 2)),
-        "east rail": ((x + rail / 2, 0, top / 2), (rail / 2, y, top / 2)),
-        "west rail": ((-x - rail / 2, 0, top / 2), (rail / 2, y, top / 2)),
-    }
-    for name, (centre, half) in boxes.items():
+    """Add cloth and rails, with gaps at the pockets."""
+    out = np.array([table.length, table.width]) / 2 + table.rail_width
+    boxes = {"cloth": (np.array([*-out, -_BED_THICKNESS]), np.array([*out, 0.0])), **rail_boxes(table)}
+    for name, (low, high) in boxes.items():
         spec.worldbody.add_geom(
             name=name,
             type=mujoco.mjtGeom.mjGEOM_BOX,
-            pos=list(centre),
-            size=list(half),
+            pos=list((low + high) / 2),
+            size=list((high - low) / 2),
             contype=_SCENE_BIT,
             conaffinity=0,
         )

@@ -28,5 +28,5 @@ class CollisionError(ArmError):
 
     def __init__(self, first: str, second: str, when: str = "") -> None:
         """Name the pair, and the part of the motion."""
-        self.pair = (first, second)
+        self.pair, self.when = (first, second), when
         super().__init__(ArmCode.COLLISION, f"{first} would touch {second}{f' {when}' if when else ''}")

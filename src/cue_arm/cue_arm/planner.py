@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from cue_arm.errors import ArmError, CollisionError, UnreachableError
 from cue_arm.free_motion import move
-from cue_arm.reach import LEAST_SHARE, AccelerationError, Candidate, Reach
+from cue_arm.reach import AccelerationError, AftermathError, Candidate, Reach
+from cue_arm.search import LEAST_SHARE, Search
 from cue_arm.settings import StrokeSettings
 from cue_arm.stroke import TipPath, check_aftermath
 from cue_arm.tracking import PathTracker
 from cue_arm.trajectory import JointTrajectory, join
+from cue_arm.way_round import way_round
 from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.robot import RobotConfig
 
-_CHECK_STRIDE = 2  # every how many samples the motion is checked for collision
-_LIFTS = (0.0, 0.12, 0.25)  # m: how much higher the way to the stroke and back may lead
 _AT_HOME = 0.02  # rad
 _LIMITS = ("speed", "acceleration", "torque")
 
@@ -72,9 +73,46 @@ class ArmBackend(Protocol):
         """Return a stroke, or raise ArmError saying why there is none; what ``progress`` raises ends the planning."""
         ...
 
+    def plan_path(
+        self,
+        path: TipPath,
+        start: np.ndarray,
+        target: int,
+        ball: np.ndarray,
+        others: Mapping[int, np.ndarray],
+        progress: Progress = ...,
+    ) -> StrokePlan:
+        """Return the motion along a path of the tip that meets one ball, or raise ArmError saying why there is none."""
+        ...
+
     def plan_home(self, start: np.ndarray, balls: Mapping[int, np.ndarray]) -> JointTrajectory | None:
         """Return the way home from (n,) [rad] past all balls, None when the arm is there, or raise ArmError."""
         ...
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """The ball that the tip is to meet, and those that nothing may touch: (2,) positions by id [m]."""
+
+    target: int
+    ball: np.ndarray
+    others: Mapping[int, np.ndarray]
+
+    @property
+    def all(self) -> dict[int, np.ndarray]:
+        return {**self.others, self.target: self.ball}
+
+
+def _after(first: JointTrajectory, plan: StrokePlan) -> StrokePlan:
+    """Return a plan that begins with another motion."""
+    later = first.duration
+    return replace(
+        plan,
+        trajectory=join([first, plan.trajectory]),
+        stroke_start=plan.stroke_start + later,
+        contact_time=plan.contact_time + later,
+        rise_start=plan.rise_start + later,
+    )
 
 
 def _silent(_share: float) -> None:
@@ -83,21 +121,23 @@ def _silent(_share: float) -> None:
 
 @dataclass
 class MinkBackend:
-    """The default backend: mink for the stroke, Ruckig for free motion, MuJoCo for collisions.
+    """The default backend: mink for the stroke, Ruckig for free motion, OMPL round obstacles, MuJoCo for collisions.
 
     Attributes:
         robot: from ``config/robots``.
         table: the reconstructed one.
         settings: of the stroke.
+        search: how much is tried.
     """
 
     robot: RobotConfig
     table: TableModel
     settings: StrokeSettings = field(default_factory=StrokeSettings)
+    search: Search = field(default_factory=Search)
 
     def __post_init__(self) -> None:
         """Build models and the bank of joint solutions."""
-        self.reach = Reach(self.robot, self.table, self.settings)
+        self.reach = Reach(self.robot, self.table, self.settings, self.search)
         self._tracker = PathTracker(self.robot, self.table)
         self._velocity, self._acceleration = self.robot.limits("velocity"), self.robot.limits("acceleration")
         self._effort = self.settings.effort * self.robot.limits("effort")
@@ -115,40 +155,89 @@ class MinkBackend:
         progress(0.0)
         homewards = self.plan_home(request.start, {**request.balls, 0: request.cue_ball})
         if homewards is not None:
-            plan = self.plan(replace(request, start=self.robot.home), progress)
-            later = homewards.duration
-            return replace(
-                plan,
-                trajectory=join([homewards, plan.trajectory]),
-                stroke_start=plan.stroke_start + later,
-                contact_time=plan.contact_time + later,
-                rise_start=plan.rise_start + later,
-            )
-        share = 1.0
+            return _after(homewards, self.plan(replace(request, start=self.robot.home), progress))
+        refused: list[ArmError] = []
+        for roll in self.search.rolls:
+            for share in self.search.shares:
+                try:
+                    return self._try(request, roll, share, progress)
+                except AftermathError:
+                    raise
+                except (UnreachableError, CollisionError) as error:
+                    refused.append(error)
+        raise refused[0]
+
+    def plan_path(
+        self,
+        path: TipPath,
+        start: np.ndarray,
+        target: int,
+        ball: np.ndarray,
+        others: Mapping[int, np.ndarray],
+        progress: Progress = _silent,
+    ) -> StrokePlan:
+        """Return the motion along a path of the tip that meets one ball; an arm that is elsewhere moves home first.
+
+        Args:
+            path: of the tip.
+            start: (n,) where the joints rest now [rad].
+            target: id of the ball that the tip meets.
+            ball: (2,) where it lies [m].
+            others: (2,) positions by id of all other balls in play [m].
+            progress: told the share done, 0..1; what it raises ends the planning.
+
+        Raises:
+            UnreachableError, CollisionError: why the best solution fails.
+        """
+        progress(0.0)
+        scene = _Scene(target, np.asarray(ball, float), {i: p for i, p in others.items() if i != target})
+        homewards = self.plan_home(start, scene.all)
+        refused: list[ArmError] = []
+        for way in self.reach.ways(path, scene.others, self.search.ways):
+            try:
+                plan = self._play(scene, way, self.robot.home if homewards is not None else start, progress)
+                return plan if homewards is None else _after(homewards, plan)
+            except (UnreachableError, CollisionError) as error:
+                refused.append(error)
+        raise refused[0]
+
+    def _try(self, request: StrokeRequest, roll: float, share: float, progress: Progress) -> StrokePlan:
+        """Return the stroke with a turn of the cue, gentler than ``share`` of the usual if need be, or raise."""
+        scene = _Scene(0, request.cue_ball, {i: p for i, p in request.balls.items() if i != 0})
         while True:
-            path, ways = self.reach.candidates(request.shot, request.cue_ball, request.balls, count=6, share=share)
+            ways = self.reach.candidates(
+                request.shot, request.cue_ball, request.balls, count=self.search.ways, share=share, roll=roll
+            )
             refused: list[ArmError] = []
             for way in ways:
                 progress(0.2)
                 try:
-                    return self._play(request, path, way, progress)
+                    return self._play(scene, way, request.start, progress, request.shot)
                 except (UnreachableError, CollisionError) as error:
                     refused.append(error)
             loads = [error.load for error in refused if isinstance(error, AccelerationError)]
-            share = path.share * 0.97 / min(loads, default=np.inf)
+            share = ways[0].path.share * 0.97 / min(loads, default=np.inf)
             if share < LEAST_SHARE:
                 raise refused[0]
 
-    def _play(self, request: StrokeRequest, path: TipPath, way: Candidate, progress: Progress) -> StrokePlan:
-        path, stroke = self._stroke(path, way)
-        self._check_aftermath(request, path)
+    def _play(
+        self, scene: _Scene, way: Candidate, start: np.ndarray, progress: Progress, shot: Shot | None = None
+    ) -> StrokePlan:
+        """Return the whole motion of one way; a ``shot`` is one whose ball must not come back to the tip."""
+        path, stroke = self._stroke(way.path, way)
+        if shot is not None:
+            named = [(f"ball {i}", np.asarray(p, float)) for i, p in scene.others.items()]
+            check_aftermath(shot, scene.ball, named, self.table, path, self.settings)
         progress(0.6)
-        self._place(request.balls, None)
-        self.reach.clearance.check(stroke.positions[::_CHECK_STRIDE], "in the stroke")
-        self._place(request.balls, request.cue_ball)
-        approach = self._free(request.start, stroke.positions[0], "on the way to the ball")
+        clearance = self.reach.clearance
+        clearance.place_balls(scene.others)
+        clearance.check_motion(stroke.positions, "in the stroke")
+        before_contact = stroke.positions[stroke.times < path.contact_time]
+        clearance.place_balls(scene.all)
+        clearance.check_motion(before_contact, "in the stroke", clearance.tip_on(scene.target))
+        approach = self._free(start, stroke.positions[0], "on the way to the ball")
         progress(0.8)
-        self._place(request.balls, None)  # the cue ball is on its way
+        clearance.place_balls(scene.others)  # the ball is on its way
         retreat = self._free(stroke.positions[-1], self.robot.home, "on the way home")
         before = approach.duration
         progress(1.0)
@@ -197,10 +286,6 @@ class MinkBackend:
             axis=1,
         )
 
-    def _check_aftermath(self, request: StrokeRequest, path: TipPath) -> None:
-        named = [(f"ball {i}", np.asarray(p, float)) for i, p in request.balls.items() if i != 0]
-        check_aftermath(request.shot, request.cue_ball, named, self.table, path, self.settings)
-
     def plan_home(self, start: np.ndarray, balls: Mapping[int, np.ndarray]) -> JointTrajectory | None:
         """Return the way home from wherever the arm rests: straight up first where the tip is low.
 
@@ -214,29 +299,31 @@ class MinkBackend:
         home = self.robot.home
         if np.abs(start - home).max() < _AT_HOME:
             return None
-        self._place(balls, balls.get(0))
         clearance = self.reach.clearance
-        near = clearance.near(start) | clearance.tip_on_cue_ball  # where a broken-off stroke may have ended
+        clearance.place_balls(balls)
+        near = clearance.near(start) | clearance.tip_on(0)  # where a broken-off stroke may have ended
         clearance.check([start], "where it rests now", near)
         refused: CollisionError | None = None
-        for height in (0.0, *_LIFTS[1:], 0.06):
+        raised = start
+        for height in (0.0, *self.search.lifts[1:], 0.06):
             try:
                 up = self._above(start, height)
                 legs = [self._leg(start, up)] if height else []
-                legs.append(self._leg(up, home))
                 for leg in legs:
-                    clearance.check(leg.positions[::_CHECK_STRIDE], "on the way home", near)
+                    clearance.check_motion(leg.positions, "on the way home", near)
+                raised = up
+                legs.append(self._leg(up, home))
+                clearance.check_motion(legs[-1].positions, "on the way home", near)
                 return join(legs)
             except CollisionError as collision:
                 refused = refused or collision
             except UnreachableError:
                 continue
         assert refused is not None  # height 0 is always solved
-        raise refused
-
-    def _place(self, balls: Mapping[int, np.ndarray], cue_ball: np.ndarray | None) -> None:
-        others = {i: p for i, p in balls.items() if i != 0}
-        self.reach.clearance.place_balls(others if cue_ball is None else {**others, 0: cue_ball})
+        round_about = self._detour(raised, home)
+        if round_about is None:
+            raise refused
+        return join([self._leg(start, raised), round_about]) if raised is not start else round_about
 
     def _leg(self, start: np.ndarray, goal: np.ndarray) -> JointTrajectory:
         s = self.settings
@@ -253,7 +340,7 @@ class MinkBackend:
         """Return a motion clear of everything, by way of a place above the lower end where the direct way is not."""
         refused: CollisionError | None = None
         low_start = self._tip_height(start) < self._tip_height(goal)
-        for lift in _LIFTS:
+        for lift in self.search.lifts:
             try:
                 via = self._above(start if low_start else goal, lift)
             except UnreachableError:
@@ -261,13 +348,32 @@ class MinkBackend:
             legs = [self._leg(start, goal)] if lift == 0 else [self._leg(start, via), self._leg(via, goal)]
             try:
                 for leg in legs:
-                    self.reach.clearance.check(leg.positions[::_CHECK_STRIDE], when)
+                    self.reach.clearance.check_motion(leg.positions, when)
             except CollisionError as collision:
                 refused = refused or collision
                 continue
             return join(legs)
         assert refused is not None  # no lift is always possible
-        raise refused
+        round_about = self._detour(start, goal)
+        if round_about is None:
+            raise refused
+        return round_about
+
+    def _detour(self, start: np.ndarray, goal: np.ndarray) -> JointTrajectory | None:
+        """Return a motion round what is in the way, at rest at each corner; None where the search finds none."""
+        clearance, chain = self.reach.clearance, self.reach.chain
+        corners = way_round(
+            start, goal, chain.lower, chain.upper, lambda q: clearance.touching(q) is None, self.search.checks
+        )
+        if corners is None:
+            return None
+        try:
+            legs = [self._leg(a, b) for a, b in pairwise(corners)]
+            for leg in legs:
+                clearance.check_motion(leg.positions)
+        except (CollisionError, UnreachableError):
+            return None
+        return join(legs)
 
     def _tip_height(self, q: np.ndarray) -> float:
         return float(self.reach.chain.forward(q)[0][0, 2])

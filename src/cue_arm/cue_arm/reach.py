@@ -10,16 +10,14 @@ import numpy as np
 from cue_arm.chain import SerialChain
 from cue_arm.clearance import Clearance
 from cue_arm.errors import ArmError, CollisionError, UnreachableError
+from cue_arm.search import LEAST_SHARE, Search
 from cue_arm.settings import StrokeSettings
 from cue_arm.stroke import TipPath, check_aftermath, tip_rotation
 from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
 
-_BANK_TRIALS = 3000
-_SEEDS = 10
 _SOLVED = 1e-5  # m + rad
-LEAST_SHARE = 0.15  # of the usual tip acceleration; less would need more room than a small table has
 # Elevation [rad] and height of the contact [ball radii]. Low on the ball first: a ball that is struck at 0.3 or higher
 # leaves hardly faster than the tip, which may then touch it again.
 _RAISED = ((0.2, 0.2), (0.35, 0.2), (0.5, 0.2), (0.7, 0.1), (0.7, 0.2), (0.75, 0.3))
@@ -35,15 +33,21 @@ class AccelerationError(UnreachableError):
         super().__init__(text)
 
 
+class AftermathError(CollisionError):
+    """The struck ball would come back to the tip: no other joint solution helps."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One way of the joints through a stroke.
 
     Attributes:
+        path: of the tip.
         keys: (5, n) configurations at the key positions of the path [rad].
         distance: largest joint travel from home [rad].
     """
 
+    path: TipPath
     keys: np.ndarray
     distance: float
 
@@ -51,11 +55,18 @@ class Candidate:
 class Reach:
     """Answers whether a stroke can be played on one table, and how the joints would pass through it."""
 
-    def __init__(self, robot: RobotConfig, table: TableModel, settings: StrokeSettings | None = None) -> None:
+    def __init__(
+        self,
+        robot: RobotConfig,
+        table: TableModel,
+        settings: StrokeSettings | None = None,
+        search: Search | None = None,
+    ) -> None:
         """Solve some thousand tip poses over the table; they start every later search (under a second)."""
         self.robot = robot
         self.table = table
         self.settings = settings or StrokeSettings()
+        self.search = search or Search()
         self.chain = SerialChain.from_model(robot_model(robot, table), robot.joint_names, TIP_SITE)
         self.clearance = Clearance(robot, table, self.settings.clearance)
         self._velocity = self.settings.stroke_velocity * robot.limits("velocity")
@@ -80,7 +91,7 @@ class Reach:
             elevation: of the cue [rad].
         """
         try:
-            self.candidates(Shot("reach", speed, azimuth, elevation), np.asarray(cue_ball, float), balls or {}, count=1)
+            self.best(Shot("reach", speed, azimuth, elevation), np.asarray(cue_ball, float), balls or {})
         except ArmError as error:
             return False, str(error)
         return True, ""
@@ -100,7 +111,7 @@ class Reach:
         """
         where = np.asarray(cue_ball, float)
         try:
-            self.candidates(shot, where, balls or {}, count=1)
+            self.best(shot, where, balls or {})
             return shot
         except CollisionError as collision:
             if not collision.pair[1].endswith("rail"):
@@ -110,10 +121,27 @@ class Reach:
             if shot.elevation < elevation <= self.settings.largest_elevation:
                 try:
                     other = replace(shot, elevation=elevation, vertical_offset=vertical)
-                    self.candidates(other, where, balls or {}, count=1)
+                    self.best(other, where, balls or {})
                     return other
                 except ArmError as error:
                     refused = error
+        raise refused
+
+    def best(self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray]) -> Candidate:
+        """Return the first joint way through a stroke at the cue ball (2,) [m], past balls (2,) by id [m].
+
+        Raises:
+            UnreachableError, CollisionError: there is none; why the usual turn of the cue fails.
+        """
+        refused: ArmError | None = None
+        for roll in self.search.rolls:
+            try:
+                return self.candidates(shot, cue_ball, balls, count=1, roll=roll)[0]
+            except AftermathError:
+                raise
+            except (UnreachableError, CollisionError) as error:
+                refused = refused or error
+        assert refused is not None  # there is at least one roll
         raise refused
 
     def candidates(
@@ -123,8 +151,9 @@ class Reach:
         balls: Mapping[int, np.ndarray],
         count: int = 3,
         share: float = 1.0,
-    ) -> tuple[TipPath, list[Candidate]]:
-        """Return the tip's path and up to ``count`` joint ways through it, nearest to home first.
+        roll: float = 0.0,
+    ) -> list[Candidate]:
+        """Return up to ``count`` joint ways through a stroke, nearest to home first.
 
         Args:
             shot: asked for.
@@ -132,29 +161,44 @@ class Reach:
             balls: (2,) positions by id of the other balls [m].
             count: how many ways are wanted.
             share: of the settings' tip acceleration to begin with; a gentler stroke is tried where that is too much.
+            roll: turn of the cue about its axis [rad].
 
         Raises:
             UnreachableError: no joint solution; names the limit.
             CollisionError: every solution touches something, or the tip would meet the cue ball twice.
         """
+        tip_radius = self.robot.cue.tip_radius
+        named = [(f"ball {i}", np.asarray(p, float)) for i, p in balls.items() if i != 0]
         while True:
+            path = TipPath.of(shot, cue_ball, self.table, tip_radius, self.settings, share, roll)
             try:
-                return self._candidates(shot, cue_ball, balls, count, share)
+                check_aftermath(shot, cue_ball, named, self.table, path, self.settings)
+            except CollisionError as error:
+                if share < 1.0:  # a stroke of another roll may be less gentle
+                    raise
+                raise AftermathError(*error.pair, error.when) from None
+            try:
+                return self.ways(path, {i: p for i, p in balls.items() if i != 0}, count)
             except AccelerationError as error:
                 share *= 0.95 / error.load
                 if share < LEAST_SHARE:
                     raise
 
-    def _candidates(
-        self, shot: Shot, cue_ball: np.ndarray, balls: Mapping[int, np.ndarray], count: int, share: float
-    ) -> tuple[TipPath, list[Candidate]]:
-        """Return what :meth:`candidates` promises, for one ``share`` of the usual tip acceleration."""
-        path = TipPath.of(shot, cue_ball, self.table, self.robot.cue.tip_radius, self.settings, share)
-        named = [(f"ball {i}", np.asarray(p, float)) for i, p in balls.items() if i != 0]
-        check_aftermath(shot, cue_ball, named, self.table, path, self.settings)
+    def ways(self, path: TipPath, balls: Mapping[int, np.ndarray], count: int) -> list[Candidate]:
+        """Return up to ``count`` joint ways along a path of the tip, nearest to home first.
+
+        Args:
+            path: of the tip.
+            balls: (2,) positions by id of all balls that nothing may touch [m].
+            count: how many ways are wanted.
+
+        Raises:
+            UnreachableError: no joint solution; names the limit.
+            CollisionError: every solution touches something.
+        """
         keys, error = self._solve_keys(path)
         ways = self._within_limits(path, keys, error)
-        self.clearance.place_balls({i: p for i, p in balls.items() if i != 0})
+        self.clearance.place_balls(balls)
         found: list[Candidate] = []
         refused: CollisionError | None = None
         for way in ways:
@@ -169,7 +213,7 @@ class Reach:
         if not found:
             assert refused is not None  # _within_limits raises when there is no way
             raise refused
-        return path, found
+        return found
 
     def _solve_keys(self, path: TipPath) -> tuple[np.ndarray, np.ndarray]:
         """Return configurations (m, 5, n) [rad] at the path's key positions and the worst error (m,) of each row."""
@@ -191,7 +235,8 @@ class Reach:
     def _seeds(self, path: TipPath) -> np.ndarray:
         """Return (m, n) configurations [rad] whose tip poses lie near the path's contact."""
         wanted = _pose_key(path.contact, path.rotation)
-        nearest = np.argpartition(np.sum((self._bank_poses - wanted) ** 2, axis=1), _SEEDS)[:_SEEDS]
+        count = min(self.search.seeds, len(self._bank) - 1)
+        nearest = np.argpartition(np.sum((self._bank_poses - wanted) ** 2, axis=1), count)[:count]
         return self._bank[nearest]
 
     def _within_limits(self, path: TipPath, keys: np.ndarray, error: np.ndarray) -> list[Candidate]:
@@ -232,7 +277,7 @@ class Reach:
             )
         keys = keys[load.max(axis=1) <= 1.0]
         distance = np.abs(keys[:, 0] - home).max(axis=1)
-        return [Candidate(keys[i], float(distance[i])) for i in np.argsort(distance, kind="stable")]
+        return [Candidate(path, keys[i], float(distance[i])) for i in np.argsort(distance, kind="stable")]
 
     def _stroke_rates(self, path: TipPath, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return sizes of joint speed [rad/s] and acceleration [rad/s^2] (m, 7, n) at critical times of the stroke.
@@ -265,14 +310,12 @@ class Reach:
     def _fill_bank(self) -> tuple[np.ndarray, np.ndarray]:
         """Return pose keys (m, 4) and collision-free configurations (m, n) [rad] of random strokes over the table."""
         rng = np.random.default_rng(7)
-        table, home = self.table, self.robot.home
+        table, home, trials = self.table, self.robot.home, self.search.bank
         half = np.array([table.length, table.width]) / 2 - table.ball_radius
-        position = np.column_stack(
-            [rng.uniform(-half, half, (_BANK_TRIALS, 2)), np.full(_BANK_TRIALS, table.ball_radius)]
-        )
-        rotation = np.stack([tip_rotation(a, 0.0) for a in rng.uniform(-np.pi, np.pi, _BANK_TRIALS)])
+        position = np.column_stack([rng.uniform(-half, half, (trials, 2)), np.full(trials, table.ball_radius)])
+        rotation = np.stack([tip_rotation(a, 0.0) for a in rng.uniform(-np.pi, np.pi, trials)])
         start = rng.uniform(
-            np.maximum(self.chain.lower, -np.pi), np.minimum(self.chain.upper, np.pi), (_BANK_TRIALS, len(home))
+            np.maximum(self.chain.lower, -np.pi), np.minimum(self.chain.upper, np.pi), (trials, len(home))
         )
         q, error = self.chain.solve(position, rotation, start, iterations=20)
         q = q + _turns_towards(q, home, self.chain.lower, self.chain.upper)

@@ -27,10 +27,11 @@ def stroke_axes(azimuth: float, elevation: float) -> np.ndarray:
     return np.stack([forward, left, np.cross(forward, left)], axis=1)
 
 
-def tip_rotation(azimuth: float, elevation: float) -> np.ndarray:
-    """Return (3, 3) table_from_tip: x along the stroke, z down where the cue is level."""
+def tip_rotation(azimuth: float, elevation: float, roll: float = 0.0) -> np.ndarray:
+    """Return (3, 3) table_from_tip: x along the stroke, z down where the cue is level; ``roll`` [rad] turns about x."""
     forward, left, up = stroke_axes(azimuth, elevation).T
-    return np.stack([forward, -left, -up], axis=1)
+    cosine, sine = math.cos(roll), math.sin(roll)
+    return np.stack([forward, -cosine * left - sine * up, sine * left - cosine * up], axis=1)
 
 
 def tip_at_contact(ball: np.ndarray, ball_radius: float, tip_radius: float, shot: Shot) -> np.ndarray:
@@ -170,8 +171,11 @@ class TipPath:
         tip_radius: float,
         settings: StrokeSettings,
         share: float = 1.0,
+        roll: float = 0.0,
     ) -> TipPath:
         """Lay out the stroke of a shot at the cue ball (2,) [m], with a ``share`` of the usual tip acceleration.
+
+        The tip is round, so the cue may be rolled about its own axis by any angle [rad].
 
         Raises:
             UnreachableError: the elevation is more than the settings allow.
@@ -182,7 +186,7 @@ class TipPath:
             )
         return cls(
             contact=tip_at_contact(ball, table.ball_radius, tip_radius, shot),
-            rotation=tip_rotation(shot.azimuth, shot.elevation),
+            rotation=tip_rotation(shot.azimuth, shot.elevation, roll),
             profile=SpeedProfile.of(shot.speed, settings, share),
             hover=settings.hover,
             lower_time=settings.lower_time,

@@ -102,10 +102,10 @@ def test_a_ball_just_ahead_is_named(backend: MinkBackend) -> None:
 
 def test_the_rail_behind_a_ball_at_the_cushion_is_named(backend: MinkBackend) -> None:
     edge = backend.table.width / 2 - backend.table.ball_stop - 0.002
-    with pytest.raises(CollisionError, match=r"cue \w+ would touch north rail in the stroke"):
+    with pytest.raises(CollisionError, match=r"cue \w+ would touch north( \w+)? rail in the stroke"):
         plan(backend, Shot("s", 0.5, -np.pi / 2), (0.1, edge))
     reachable, reason = backend.reach.reachable(np.array([0.1, edge]), -np.pi / 2, 0.5)
-    assert not reachable and "north rail" in reason
+    assert not reachable and "north" in reason and "rail" in reason
 
 
 def test_the_cue_is_raised_over_the_rail_where_a_level_one_does_not_fit(backend: MinkBackend) -> None:
