@@ -32,7 +32,7 @@ from cue_core.settings import check_settings, setting
 from cue_core.shots import Shot
 from cue_sim.kernel import EventKind
 from cue_sim.path import Trajectory
-from cue_sim.predict import CUE_BALL, TwinFaultError, rest_fault, start_from
+from cue_sim.predict import CUE_BALL, TwinFaultError, possible, rest_fault, start_from
 from cue_sim.twin import Start, Twin
 
 _SAMPLES = 24
@@ -216,10 +216,8 @@ class _Plan:
         self.design = _design(self.d + 2 + 2 * len(self.moving))
         z = np.concatenate([np.zeros((1, self.design.shape[1])), self.design, -self.design])
         vectors = np.tile(estimate.values, (len(z), 1))
-        low = np.array([p.minimum for p in PARAMETERS.values()])
-        high = np.array([p.maximum for p in PARAMETERS.values()])
         vectors[:, chosen] += z[:, : self.d] @ self.root.T
-        self.vectors = np.clip(vectors, low, high)
+        self.vectors = np.concatenate([estimate.values[None], possible(vectors[1:])])
         self.starts = [self._start(balls, base, row, vector) for row, vector in zip(z, self.vectors, strict=True)]
         end = float(mean.rest_time) + _AFTER_REST
         self.times = np.linspace(end / _SAMPLES, end, _SAMPLES)

@@ -21,6 +21,9 @@ from cue_sim.strike import lift, strike
 from cue_sim.twin import Start, Trajectory, Twin
 
 CUE_BALL = 0
+_TILT = [list(PARAMETERS).index(name) for name in ("tilt_x", "tilt_y")]
+_ROLLING = list(PARAMETERS).index("rolling_friction")
+_STEEPEST = 0.9  # [-] of the rolling resistance: what the fit supposes of beds on which balls rest
 
 
 class TwinFaultError(CueError):
@@ -151,9 +154,22 @@ def sample_parameters(estimate: ParameterEstimate, count: int, generator: np.ran
     normal = generator.standard_normal((count, len(variance)))
     drawn = np.tile(estimate.values, (count, 1))
     drawn[:, free] += (normal * np.sqrt(np.maximum(variance, 0.0))) @ axes.T
+    return possible(drawn)
+
+
+def possible(vectors: np.ndarray) -> np.ndarray:
+    """Return (B, P) parameters within their bounds, on whose bed balls can rest.
+
+    The slope of a bed on which balls were found at rest is less than the rolling resistance. A wide Gaussian knows
+    nothing of that; the balls of such a draw would roll to a cushion and never rest.
+    """
     low = np.array([p.minimum for p in PARAMETERS.values()])
     high = np.array([p.maximum for p in PARAMETERS.values()])
-    return np.clip(drawn, low, high)
+    found = np.clip(vectors, low, high)
+    most = _STEEPEST * found[:, _ROLLING]
+    slope = np.linalg.norm(found[:, _TILT], axis=1)
+    found[:, _TILT] *= np.minimum(1.0, most / np.maximum(slope, 1e-12))[:, None]
+    return found
 
 
 def predict_all(

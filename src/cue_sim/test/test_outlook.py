@@ -101,3 +101,9 @@ def test_before_any_fit_the_priors_are_what_is_unknown():
     chosen, covariance = spread_of(ParameterEstimate.nominal())
     assert [NAMES[i] for i in chosen] == [p.name for p in PARAMETERS.values() if p.fitted]
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), [p.prior_stddev for p in PARAMETERS.values() if p.fitted])
+
+
+def test_before_any_fit_no_member_rolls_for_ever(twin):
+    balls = balls_at((0, -0.3, 0.0), (1, 0.1, 0.02))
+    seen = outlook(twin, balls, Shot("s", 0.5, 0.3), ParameterEstimate.nominal())
+    assert seen.faults == 0

@@ -69,6 +69,15 @@ def test_draws_follow_the_covariance_and_stay_in_bounds():
     assert (wide <= [p.maximum for p in PARAMETERS.values()]).all()
 
 
+def test_no_draw_is_a_bed_on_which_balls_never_rest():
+    prior = np.diag([p.prior_stddev**2 if p.fitted else 0.0 for p in PARAMETERS.values()])
+    estimate = replace(ParameterEstimate.nominal(), covariance=prior)
+    drawn = sample_parameters(estimate, 400, np.random.default_rng(0))
+    tilt_x, tilt_y, rolling = (drawn[:, list(PARAMETERS).index(n)] for n in ("tilt_x", "tilt_y", "rolling_friction"))
+    share = np.hypot(tilt_x, tilt_y) / rolling
+    assert share.max() <= 0.9 + 1e-9 and np.median(share) < 0.5 and np.any(share > 0.89)
+
+
 def test_an_ensemble_is_repeatable_and_grows_with_the_uncertainty(twin):
     def run(share, threads=1):
         return predict(twin, BALLS, SHOT, uncertain(share), (), 24, np.random.default_rng(3), threads)
