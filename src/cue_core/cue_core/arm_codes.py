@@ -20,6 +20,9 @@ class ArmCode(IntEnum):
     TIME_RESET = 9
     PREEMPTED = 10
     TIMEOUT = 11
+    ENVELOPE = 12
+    PROTECTIVE_STOP = 13
+    TOLERANCE = 14
 
     @classmethod
     def _missing_(cls, value: object) -> ArmCode:
