@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from cue_arm.rails import RAIL_ABOVE_NOSE, rail_boxes
 from cue_core.table import TableModel
 
-RAIL_ABOVE_NOSE = 1.35
-"""A K-66 cushion's top lies about a third of the nose height above the nose."""
 _BED_THICKNESS = 0.05  # m
 _FAR = 0.2  # m
 
 
 class KeepOut:
-    """Distances from the bed and the four rails; the rails run on over the pockets."""
+    """Distances from the bed and the rails, which leave gaps at the pockets."""
 
     def __init__(self, table: TableModel) -> None:
         """Lay out the boxes."""
-        x, y, rail = table.length / 2, table.width / 2, table.rail_width
-        top = RAIL_ABOVE_NOSE * table.nose_height
-        boxes = [
-            ((-x - rail, -y - rail, -_BED_THICKNESS), (x + rail, y + rail, 0.0)),
-            ((-x - rail, y, -_BED_THICKNESS), (x + rail, y + rail, top)),
-            ((-x - rail, -y - rail, -_BED_THICKNESS), (x + rail, -y, top)),
-            ((x, -y - rail, -_BED_THICKNESS), (x + rail, y + rail, top)),
-            ((-x - rail, -y - rail, -_BED_THICKNESS), (-x, y + rail, top)),
-        ]
-        self._boxes = [(np.array(low), np.array(high)) for low, high in boxes]
-        self._top = top
+        out = np.array([table.length, table.width]) / 2 + table.rail_width
+        bed = np.array([*-out, -_BED_THICKNESS]), np.array([*out, 0.0])
+        self._boxes = [bed, *rail_boxes(table).values()]
+        self._top = RAIL_ABOVE_NOSE * table.nose_height
 
     def gap(self, points: np.ndarray) -> np.ndarray:
         """Return the distance (...,) [m] of points (..., 3) [m] from the nearest box; within one it is negative.
