@@ -97,6 +97,7 @@ class Benchmark:
         prepare: called before anything runs, for what cannot be a part.
         built: returns compiled files whose change makes stored results invalid too.
         sheets: makes further CSV files of the JSON data, rows by name; they go beside the others as ``F.NAME.csv``.
+        chosen: tells which parts the options ask for. Others are not run, but count where they are done already.
     """
 
     name: str
@@ -109,3 +110,4 @@ class Benchmark:
     prepare: Callable[[Options, Callable[[str], None]], None] | None = None
     built: Callable[[], Sequence[Path]] = tuple
     sheets: Callable[[Mapping[str, Any]], Mapping[str, Sequence[Mapping[str, Any]]]] = lambda data: {}
+    chosen: Callable[[Options, Part], bool] = lambda options, part: True

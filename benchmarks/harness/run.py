@@ -99,7 +99,7 @@ def run(
         target.with_suffix(".parts.jsonl"), {part.name: part.fingerprint(code) for part in parts}, fresh=fresh
     )
     try:
-        wanted = [part for part in parts if not only or part.keys & set(only)]
+        wanted = [p for p in parts if benchmark.chosen(options, p) and (not only or p.keys & set(only))]
         missing = [part for part in wanted if part.name not in store.results]
         if len(missing) < len(wanted):
             console.print(f"{len(wanted) - len(missing)} of {len(wanted)} parts are done already", style="dim")
@@ -114,7 +114,9 @@ def run(
             "settings": {"seed": options.seed, "quick": options.quick},
             "environment": {**surroundings, "finished": datetime.now(timezone.utc).isoformat(timespec="seconds")},
             "rows": [row.to_dict() for row in assembled.rows],
-            "parts": _account(parts, store.results),
+            "parts": _account(
+                [p for p in parts if p.name in store.results or benchmark.chosen(options, p)], store.results
+            ),
         }
         _write(benchmark, data, target)
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cue.resources import ResourceError
 
-_OPTIONS_OF_ONE = ("real_shots", "install_pooltool")
+_OPTIONS_OF_ONE = ("real_shots", "install_pooltool", "planners", "layouts", "physics", "seeds")
 """Options of the command line that only some benchmarks read."""
 _READ_A_FILE = ("real", "twin")
 """Benchmarks that score on recorded shots, which ``FILE`` or ``--real-shots FILE`` names."""

@@ -221,7 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     recording.add_argument("--table", default="carom", help="name in config/tables, or a path (default: %(default)s)")
 
     bench = add("bench", _bench, "measure CUE against its targets; docs/benchmarks.md tells what the figures mean")
-    bench.add_argument("name", help="of the benchmark: twin, track, fit, real")
+    bench.add_argument("name", help="of the benchmark: twin, track, fit, real, plan")
     bench.add_argument("file", nargs="?", default="", metavar="FILE", help="recorded shots to score on")
     bench.add_argument("--json", default="", metavar="FILE", help="results; CSV, picture and page go beside it")
     bench.add_argument("--quick", action="store_true", help="small counts, for a first look")
@@ -231,6 +231,8 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--workers", type=_count, default=0, metavar="N", help="processes (default: one per core)")
     bench.add_argument("--real-shots", default="", metavar="FILE", help="recorded shots to score on")
     bench.add_argument("--install-pooltool", action="store_true", help="first install the engine to compare with")
+    for name in ("planners", "layouts", "physics", "seeds"):
+        bench.add_argument(f"--{name}", default="", metavar="NAME,...", help=f"only these {name} of plan")
 
     track = add(
         "track", _track, "find table and balls in a picture, or follow them through a video or folder of images"
