@@ -20,8 +20,15 @@ setup: ## install what is missing, make .venv, build the workspace
 sim: setup ## calibrate in the simulated world; arguments: make sim seed=2, or ARGS="seed:=2"
 	@$(ACTIVATE); exec cue launch sim_world.launch.py $(if $(filter headless,$(GIVEN)),,headless:=true) $(LAUNCH_ARGUMENTS) $(ARGS)
 
+# Whole graphs of processes are tested alone: they have to keep time.
+SYSTEM_TESTS := src/cue/test/system
 test: setup ## run the default tests; ARGS="-k table" chooses
+ifeq ($(strip $(ARGS)),)
+	@$(ACTIVATE); failed=0; python -m pytest -n 2 --dist loadfile --ignore=$(SYSTEM_TESTS) || failed=1; \
+	python -m pytest $(SYSTEM_TESTS) || failed=1; exit $$failed
+else
 	@$(ACTIVATE); exec python -m pytest $(ARGS)
+endif
 
 lint: setup ## check style, types and the project's own rules
 	@$(ACTIVATE); ruff check $(PYTHON_FILES); ruff format --check $(PYTHON_FILES); mypy; \
