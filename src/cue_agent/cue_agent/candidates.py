@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,11 @@ _HIGH_CUE = (0.7, 0.2)
 _ANY_NUMBER = re.compile(r"\d+(\.\d+)?")
 _AIMED = ("aimed", "cushion", "roll")
 _AIMED_SHARES = (0.55, 0.30, 0.15)
+_MIXED = {"aimed": 0.34, "combination": 0.08, "cushion": 0.22, "roll": 0.08, "slow": 0.08, "spin": 0.10, "random": 0.10}
+"""Kinds that :func:`mixed` draws, and their shares."""
+_WITHOUT_BALLS = ("cushion", "roll", "slow", "spin", "random")
+_MOST_SPIN = 0.35
+"""Offset of the tip from the centre [ball radii]: further out a small error of the tip is a large one of the spin."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,14 @@ class Candidate:
     """A shot that could be played.
 
     Attributes:
-        kind: what it was meant as: one of :data:`PROBES`, ``"aimed"``, ``"cushion"``, ``"random"`` or ``"escape"``.
+        kind: what it was meant as: one of :data:`PROBES`, ``"aimed"``, ``"combination"``, ``"cushion"``, ``"slow"``,
+            ``"spin"``, ``"random"`` or ``"escape"``.
         speed: of the tip [m/s].
         azimuth: [rad], -pi..pi.
         target: id of the ball that is aimed at, -1 = none.
         elevation: of the cue [rad].
         vertical_offset: of the contact above the centre [ball radii].
+        side_offset: of the contact to the left of it [ball radii].
     """
 
     kind: str
@@ -49,10 +56,11 @@ class Candidate:
     target: int = -1
     elevation: float = 0.0
     vertical_offset: float = 0.0
+    side_offset: float = 0.0
 
     def shot(self, shot_id: str) -> Shot:
         """Return it as a shot."""
-        return Shot(shot_id, self.speed, self.azimuth, self.elevation, vertical_offset=self.vertical_offset)
+        return Shot(shot_id, self.speed, self.azimuth, self.elevation, self.side_offset, self.vertical_offset)
 
 
 def free_path(scene: Scene, azimuth: float, length: float) -> bool:
@@ -104,6 +112,24 @@ def _to_ball(scene: Scene, offset: float, rng: np.random.Generator) -> tuple[flo
     return None if azimuth is None else (azimuth, target)
 
 
+def _combination(scene: Scene, rng: np.random.Generator) -> tuple[float, int] | None:
+    """Return azimuth and target of a shot that sends one object ball towards another; None where the draw has none."""
+    ball, balls = scene.cue_ball, scene.object_balls
+    if ball is None or len(balls) < 2:
+        return None
+    first, second = (balls[int(i)] for i in rng.choice(len(balls), 2, replace=False))
+    way = second.position - first.position
+    ghost = first.position - 2 * scene.table.ball_radius * way / max(float(np.linalg.norm(way)), 1e-9)
+    to_ghost, to_first = ghost - ball.position, first.position - ball.position
+    distance = float(np.linalg.norm(to_first))
+    turn = math.atan2(to_ghost[1], to_ghost[0]) - math.atan2(to_first[1], to_first[0])
+    offset = distance * math.sin(turn) / (2 * scene.table.ball_radius)
+    if math.cos(turn) <= 0 or abs(offset) > _MAX_CUT:
+        return None
+    azimuth = contact_azimuth(scene, first.ball_id, offset)
+    return None if azimuth is None else (azimuth, first.ball_id)
+
+
 def propose(scene: Scene, kind: str, rng: np.random.Generator, speeds: tuple[float, float]) -> Candidate | None:
     """Return one proposal of a kind, or None when this draw makes no such shot; legality is not looked at.
 
@@ -126,9 +152,19 @@ def propose(scene: Scene, kind: str, rng: np.random.Generator, speeds: tuple[flo
         found = _to_ball(scene, float(offsets[kind]), rng)
         span = (low, high) if kind == "aimed" else (max(low, 0.7 * middle), middle)
         return None if found is None else Candidate(kind, _speed(rng, *span), *found)
+    if kind == "combination":
+        found = _combination(scene, rng)
+        return None if found is None else Candidate(kind, _speed(rng, middle, high), *found)
+    if kind == "spin":
+        base = propose(scene, "aimed" if scene.object_balls and rng.random() < 0.5 else "cushion", rng, speeds)
+        radius, angle = _MOST_SPIN * math.sqrt(rng.random()), rng.uniform(-math.pi, math.pi)
+        side, above = radius * math.cos(angle), radius * math.sin(angle)
+        return None if base is None else replace(base, kind=kind, side_offset=side, vertical_offset=above)
     azimuth = float(rng.uniform(-math.pi, math.pi))
     if kind == "random":
         return Candidate(kind, _speed(rng, low, high), azimuth)
+    if kind == "slow":
+        return Candidate(kind, _speed(rng, 0.6 * low, 1.2 * low), azimuth)
     way = distance_to_nose(scene.table, scene.cue_ball.position, unit(azimuth))
     if not free_path(scene, azimuth, way):
         return None
@@ -172,6 +208,15 @@ def aimed(
     if not scene.object_balls:
         return generate(scene, _AIMED[1:], count, rng, speeds, reach)
     return generate(scene, _AIMED, count, rng, speeds, reach, _AIMED_SHARES)
+
+
+def mixed(
+    scene: Scene, count: int, rng: np.random.Generator, speeds: tuple[float, float], reach: Reach
+) -> list[Candidate]:
+    """Return up to ``count`` playable shots of every kind: at balls, in combination, at cushions, slow, with spin."""
+    kinds = tuple(_MIXED) if scene.object_balls else _WITHOUT_BALLS
+    shares = np.array([_MIXED[kind] for kind in kinds])
+    return generate(scene, kinds, count, rng, speeds, reach, list(shares / shares.sum()))
 
 
 def escapes(scene: Scene, reach: Reach, count: int) -> tuple[list[Candidate], dict[str, int]]:

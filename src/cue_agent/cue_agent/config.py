@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cue_core.errors import CueError, OutOfRangeError
 from cue_core.settings import check_settings, setting
 
-PLANNERS = ("offline", "random", "script")
+PLANNERS = ("offline", "random", "script", "misfit")
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,33 @@ class AgentConfig:
     held_out_shots: int = setting(5, "of these, played after the last fit only to judge it", low=1, high=999)
 
     probes: int = setting(3, "generic shots before the model is asked what it knows least", low=0, high=100)
-    first_fit: int = setting(3, "shots before the first fit", low=1, high=100)
-    fit_every: int = setting(2, "shots between fits", low=1, high=100)
+    wall_budget: float = setting(0.0, "wall time of a session; 0 = no limit", "s", 0.0, 1e6)
+    compute_budget: int = setting(
+        0, "simulated shots of all fits and decisions together; 0 = no limit", low=0, high=2**31 - 1
+    )
+    first_fit: int = setting(3, "usable shots before the first fit", low=1, high=100)
+    fit_every: int = setting(2, "unfitted shots that are fitted at the latest", low=1, high=100)
     fit_evaluations: int = setting(0, "simulated shots of one fit; 0 = the fitter's default", low=0, high=10_000_000)
-    agreement_error: float = setting(0.004, "rest error below which shots are explained", "m", 0.0, 1.0)
+    refit_level: float = setting(
+        4.0, "mean squared stated deviations of a shot that call for a fit at once", low=0.0, high=1e6
+    )
+    refit_gain: float = setting(0.25, "that unfitted shots should have taught together, likewise", "nat", 0.0, 1e6)
     agreement_shots: int = setting(
-        2, "shots in a row, predicted before they were fitted, to stop early", low=1, high=100
+        3, "newest shots that must agree with what was stated before them, to explore no more", low=1, high=1000
+    )
+    worth: float = setting(
+        0.0003, "rest error that the best next shot must be expected to save, to explore further", "m", 0.0, 1.0
+    )
+    terms_from: int = setting(6, "fitted shots before terms beyond the usual ones are tried", low=2, high=1000)
+    terms_shots: int = setting(3, "newest shots that must speak for them", low=1, high=100)
+    terms_level: float = setting(4.0, "median of their mean squared stated deviations that does", low=1.0, high=1e6)
+    drop_factor: float = setting(8.0, "times the usual error, beyond which a fitted shot is dropped", low=1.0, high=1e6)
+    drop_error: float = setting(0.04, "least error for that", "m", 0.0, 10.0)
+    hold_gain: float = setting(0.01, "expected gain below which a shot judges fits instead", "nat", 0.0, 1e6)
+    max_held_back: int = setting(2, "shots that do so", low=0, high=100)
+    max_refinements: int = setting(1, "times that the tracker is told to calibrate anew", low=0, high=100)
+    max_place_stddev: float = setting(
+        0.003, "of a resting ball as the tracker states it, beyond which it is told so", "m", 0.0, 1.0
     )
     reserve_shots: int = setting(
         1, "always kept back for what befalls the held-out shots: escapes, lost records", low=0, high=100
@@ -43,8 +64,11 @@ class AgentConfig:
     )
     min_held_out: int = setting(3, "held-out shots without which a session that ends early has failed", low=1, high=999)
 
-    candidates: int = setting(64, "shots proposed per decision", low=4, high=100_000)
-    shortlist: int = setting(16, "of these, examined with the ensemble", low=1, high=10_000)
+    candidates: int = setting(512, "shots proposed per decision, each simulated once", low=4, high=100_000)
+    shortlist: int = setting(40, "of these, looked at with the ensemble", low=1, high=10_000)
+    drawn: int = setting(16, "shots that are drawn rather than chosen, looked at with the ensemble", low=1, high=10_000)
+    finalists: int = setting(5, "of the shortlist, after which one shot further is thought", low=0, high=100)
+    goal_shots: int = setting(16, "typical shots whose prediction is the goal", low=1, high=10_000)
     ensemble: int = setting(12, "parameter samples per examined shot", low=0, high=1000)
     speed_min: float = setting(0.3, "slowest tip", "m/s", 0.05, 5.0)
     speed_max: float = setting(1.2, "fastest tip", "m/s", 0.05, 5.0)

@@ -6,16 +6,13 @@ cushion can, but away from the cushion only with a raised cue, and strokes with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from cue_agent.peers import CUE_BALL, Prediction
 from cue_core.table import TableModel
 
 RAIL_MARGIN = 0.03
 """Gap between ball and nose below which a level cue finds hardly any room behind the ball [m]."""
-_POINTS = np.random.default_rng(5).standard_normal((128, 2))  # the same for every shot, so that differences are real
+_POINTS = np.random.default_rng(5).standard_normal((8, 2))  # the same for every shot, so that differences are real
 
 
 def in_mouth(table: TableModel, positions: np.ndarray) -> np.ndarray:
@@ -32,25 +29,20 @@ def near_rail(table: TableModel, positions: np.ndarray) -> np.ndarray:
     return np.any(np.abs(positions) > half, axis=1)
 
 
-def rest_hazards(table: TableModel, outcomes: Sequence[Prediction], stddev: float) -> tuple[float, float]:
-    """Return the probabilities that the cue ball comes to rest in a pocket's mouth, and near a cushion.
+def rest_hazards(table: TableModel, rests: np.ndarray, pocketed: np.ndarray, stddev: float) -> tuple[float, float]:
+    """Return the probabilities that a ball comes to rest in a pocket's mouth, and near a cushion.
 
-    Each outcome in which the cue ball stays on the table is spread out by its ensemble's covariance and ``stddev`` [m].
-    A part of the spread beyond the noses counts as at the cushion.
+    Args:
+        table: that it lies on.
+        rests: (m, 2) where it rests in each member of the ensemble [m].
+        pocketed: (m,) bool, in which it is gone instead: this is counted elsewhere.
+        stddev: of a place at rest beyond the ensemble [m]; what lies beyond the noses then counts as at the cushion.
     """
-    mouth = rail = 0.0
-    for outcome in outcomes:
-        if CUE_BALL not in outcome.ball_ids:
-            continue
-        n = outcome.ball_ids.index(CUE_BALL)
-        stays = 1.0 - float(np.clip(outcome.pocket_probability[n], 0.0, 1.0))
-        spread = outcome.rest_covariance[n] + stddev**2 * np.eye(2)
-        half = np.array([table.length, table.width]) / 2 - table.ball_stop
-        # A ball that is about to be pocketed in half of the ensemble spreads from the table into the pocket: the part
-        # in the pocket is in ``pocket_probability`` already.
-        points = outcome.rest[n] + _POINTS @ np.linalg.cholesky(spread).T
-        lost = in_mouth(table, points)
-        mouth += stays * float(np.mean(lost))
-        rail += stays * float(np.mean(near_rail(table, np.clip(points, -half, half)) & ~lost))
-    count = max(len(outcomes), 1)
-    return mouth / count, rail / count
+    if not len(rests):
+        return 0.0, 0.0
+    half = np.array([table.length, table.width]) / 2 - table.ball_stop
+    points = (rests[~pocketed, None] + stddev * _POINTS).reshape(-1, 2)
+    lost = in_mouth(table, points)
+    railed = near_rail(table, np.clip(points, -half, half)) & ~lost
+    count = len(rests) * len(_POINTS)
+    return float(np.sum(lost)) / count, float(np.sum(railed)) / count

@@ -2,296 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from cue_agent.candidates import PROBES, Candidate, aimed, escapes, generate
-from cue_agent.config import PLANNERS, AgentConfig
-from cue_agent.misfit import KINDS, Misfit, misfit
-from cue_agent.peers import NOMINAL, Prediction, Scene, Twin, TwinError
-from cue_agent.reach import Reach, SectorReach, playable
-from cue_agent.surprise import Surprise
-from cue_agent.value import Value, copies, evaluate, shares, worries
+from cue_agent.candidates import PROBES, Candidate, aimed, generate, mixed
+from cue_agent.choice import (
+    TURNS,
+    Choice,
+    Context,
+    Examined,
+    Option,
+    Planner,
+    look,
+    playable_ones,
+    rank,
+    some_escapes,
+    speeds_of,
+    told,
+    values,
+)
+from cue_agent.config import PLANNERS
+from cue_agent.knowledge import Knowledge, lesson, typical_goal
+from cue_agent.lookahead import DISCOUNT, Thought, future, keeps_balls
+from cue_agent.peers import Foresight, Prediction
+from cue_agent.promise import Promise, features
+from cue_agent.reach import SectorReach
+from cue_agent.value import Value, safe, worth
+from cue_core.balls import BallState
 from cue_core.errors import UnknownNameError
-from cue_core.shots import Shot, ShotRecord
+from cue_core.shots import Shot
 
-TURNS = 4
-_LARGEST_REQUEST = 128
-"""Simulations asked of the twin at once: it answers in time on a busy machine too."""
-_TOLD_REASONS = 8
-_LEAST_DOUBT = 0.03
-"""Least relative error of the speed against which risks are weighed."""
-_NOTHING_KNOWN: Mapping[str, Misfit] = dict.fromkeys(KINDS, Misfit(0.0, 0))
+__all__ = ["TURNS", "Choice", "Context", "Option", "Planner", "choose_held_out", "judges", "make_planner", "safe"]
+
+_VARIED = 0.5
+"""Share of the shortlist that is chosen for variety, the others for what these turn out to teach."""
 
 
-@dataclass(frozen=True)
-class Context:
-    """What a planner may know.
+class _Chooser:
+    """What planners that look for the best share: proposals, a shortlist, its numbers."""
 
-    Attributes:
-        scene: balls at rest.
-        slot: count of exploration shots played so far.
-        held_out_slot: count of held-out shots played so far.
-        revision: of the estimate in use, 0 = unfitted.
-        explained: exploration shots with what the twin predicts for them now.
-        twin: predicts shots.
-        reach: of the arm.
-        turn: how often this choice was made before without an option that worked, below :data:`TURNS`.
-        rng: of this turn, the same after a restart.
-        config: limits and budgets.
-        surprise: what past shots say about the twin's statements, by traits of shots.
-        shots_left: of the budget, this one included, held-out ones too.
-        progress: told, now and then, what is being done; raises when the session is cancelled.
-    """
+    def __init__(self) -> None:
+        self._goals: dict[tuple[object, ...], Knowledge | None] = {}
 
-    scene: Scene
-    slot: int
-    held_out_slot: int
-    revision: int
-    explained: Sequence[tuple[ShotRecord, Prediction]]
-    twin: Twin
-    reach: Reach
-    turn: int
-    rng: np.random.Generator
-    config: AgentConfig
-    surprise: Surprise = field(default_factory=Surprise)
-    shots_left: int = 0
-    progress: Callable[[str], None] = lambda _text: None
+    def knowledge(self, context: Context) -> Knowledge | None:
+        """Return what is known and wanted; it depends on estimate, table and balls in play alone."""
+        table, config = context.scene.table, context.config
+        ids = tuple(sorted(b.ball_id for b in context.scene.balls if b.in_play))
+        key = (context.revision, repr(table.to_dict()), ids, id(context.twin))
+        if key not in self._goals:
+            context.progress("what do typical shots depend on")
+            rng = np.random.default_rng([config.seed, len(ids), 0x60A1])
 
+            def ask(shots: Sequence[Shot], balls: Sequence[BallState]) -> Sequence[Foresight | None]:
+                return context.twin.look_ahead(shots, balls, revision=context.revision)
 
-@dataclass(frozen=True)
-class Option:
-    """A shot that may be played, with its numbers and the reason for it."""
+            self._goals = {key: typical_goal(table, ids, speeds_of(config), config.goal_shots, rng, ask)}
+        return self._goals[key]
 
-    candidate: Candidate
-    value: Value
-    reason: str
+    def propose(self, context: Context) -> tuple[list[Candidate], dict[str, int]]:
+        """Return proposals within reach, escapes among them where these are few, and why others are refused."""
+        config, scene = context.config, context.scene
+        found = mixed(scene, config.candidates, context.rng, speeds_of(config), SectorReach(context.reach))
+        if context.turn == 0 and len(found) >= config.candidates // 4:
+            return found, {}
+        ways, refused = some_escapes(context)
+        return found + ways, refused
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the journal."""
-        return {**asdict(self.candidate), **{k: _rounded(v) for k, v in asdict(self.value).items()}}
+    def examine(
+        self, context: Context, knowledge: Knowledge, proposed: Sequence[Candidate]
+    ) -> tuple[list[Examined], dict[str, Any]]:
+        """Return the numbers of the shortlist: some for variety, then those like the ones that teach most."""
+        config, scene, last = context.config, context.scene, context.turn == TURNS - 1
+        context.progress(f"simulating {len(proposed)} proposals")
+        shots = [c.shot(f"proposal-{i}") for i, c in enumerate(proposed)]
+        outcomes = context.twin.predict(shots, scene.balls, revision=context.revision) if shots else []
+        pairs = [(c, p) for c, p in zip(proposed, outcomes, strict=True) if p is not None]
+        kept = [(c, p) for c, p in pairs if keeps_balls(scene, p)]
+        numbers: dict[str, Any] = {"proposed": len(proposed), "keep_balls": len(kept)}
+        kept = pairs if last and not kept else kept
+        if not kept:
+            return [], numbers
+        rows = np.array([features(scene, c, p) for c, p in kept])
+        first = self._varied(context, kept, max(round(_VARIED * config.shortlist), 1))
+        looked = look(context, [kept[i][0] for i in first], "looking at what shots teach")
+        done = set(first)
+        place = {id(kept[i][0]): i for i in first}
+        gains = [sum(worth(scene, c.speed, f, knowledge, context.surprise)) for c, f in looked]
+        if looked:
+            promise = Promise.of(rows[[place[id(c)] for c, _ in looked]], gains)
+            numbers["promise_r2"] = round(promise.explained, 3)
+            expected = promise(rows)
+            order = [int(i) for i in np.argsort(-expected, kind="stable") if int(i) not in done]
+            more = playable_ones(context, (kept[i][0] for i in order), config.shortlist - len(first))
+            looked += look(context, more, "looking at the most promising ones")
+        return values(context, looked, knowledge), {**numbers, "examined": len(looked)}
 
-
-@dataclass(frozen=True)
-class Choice:
-    """Options, the best first, and how they came about."""
-
-    options: tuple[Option, ...]
-    numbers: dict[str, Any] = field(default_factory=dict)
-
-
-class Planner(Protocol):
-    """Chooses exploration shots."""
-
-    @property
-    def name(self) -> str:
-        """Return the name that the ``planner`` parameter has for it."""
-
-    def choose(self, context: Context) -> Choice:
-        """Return options for the next exploration shot, the best first; it is asked again when none of them works."""
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 6) if isinstance(value, float) else value
-
-
-def _ask(context: Context, shots: Sequence[Shot], ensemble: int) -> list[Prediction | None]:
-    """Return predictions; None for a shot that the twin cannot simulate."""
-    if not shots:
-        return []
-    if len(shots) * (ensemble + 1) > _LARGEST_REQUEST and len(shots) > 1:
-        middle = len(shots) // 2
-        return _ask(context, shots[:middle], ensemble) + _ask(context, shots[middle:], ensemble)
-    balls = context.scene.balls
-    try:
-        return list(context.twin.predict(shots, balls, revision=context.revision, ensemble=ensemble))
-    except TwinError:
-        if len(shots) == 1:
-            return [None]
-    middle = len(shots) // 2  # one bad shot spoils the whole answer: find it by halves
-    return _ask(context, shots[:middle], ensemble) + _ask(context, shots[middle:], ensemble)
+    @staticmethod
+    def _varied(context: Context, kept: Sequence[tuple[Candidate, Prediction]], count: int) -> list[int]:
+        """Return places of up to ``count`` playable shots, turn about from every class of contacts and speed."""
+        classes: dict[tuple[object, ...], list[int]] = {}
+        for i, (c, p) in enumerate(kept):
+            key = (min(p.ball_contacts, 2), min(p.cushion_contacts, 2), c.speed > 0.6, c.kind in ("escape", "spin"))
+            classes.setdefault(key, []).append(i)
+        queues = [classes[key] for key in sorted(classes)]
+        found: list[int] = []
+        while len(found) < count and any(queues):
+            for queue in queues:
+                while queue and len(found) < count:
+                    i = queue.pop(0)
+                    if playable_ones(context, [kept[i][0]], 1):
+                        found.append(i)
+                        break
+        return found
 
 
-def examine(
-    context: Context, candidates: Sequence[Candidate], misfits: Mapping[str, Misfit]
-) -> list[tuple[Candidate, Value]]:
-    """Return the numbers of each candidate over the posterior ensemble; those the twin cannot simulate are left out.
+class OfflinePlanner(_Chooser):
+    """The shot of the largest utility (see :mod:`cue_agent.value`), from before the first fit on.
 
-    Costs ``ensemble + 1`` simulated shots for each candidate and 20 more for its copies.
-    """
-    config = context.config
-    fitted = context.revision != NOMINAL
-    speed_stddev = config.speed_stddev if fitted else config.nominal_speed_stddev
-    doubt = config.azimuth_stddev if fitted else config.nominal_azimuth_stddev
-    shots = [c.shot(f"candidate-{i}") for i, c in enumerate(candidates)]
-    predictions = _ask(context, shots, config.ensemble if fitted else 0)
-    perturbed = _ask(context, [p for s in shots for p in copies(s, speed_stddev, config.azimuth_stddev)], 0)
-    strayed = _ask(context, [p for s in shots for p in worries(s, max(speed_stddev, _LEAST_DOUBT), doubt)], 0)
-    share = len(strayed) // max(len(shots), 1)
-    found = []
-    for i, (candidate, prediction) in enumerate(zip(candidates, predictions, strict=True)):
-        around = [p for p in perturbed[4 * i : 4 * i + 4] if p is not None]
-        if prediction is None or len(around) < 4:
-            continue
-        value = evaluate(
-            context.scene,
-            prediction,
-            around,
-            [p for p in strayed[share * i : share * (i + 1)] if p is not None],
-            config.ensemble if fitted else 0,
-            misfits,
-            config.measurement_stddev,
-            config.rest_stddev if fitted else config.nominal_rest_stddev,
-            context.reach,
-            config.min_playable,
-        )
-        found.append((candidate, value))
-    return found
-
-
-def safe(value: Value, config: AgentConfig, slack: float = 1.0) -> bool:
-    """Tell whether a shot's risks are within the limits, widened by ``slack``."""
-    return (
-        value.pocket_cue + value.mouth <= slack * config.max_cue_pocket
-        and value.pocket_any <= slack * config.max_any_pocket
-        and value.stuck <= slack * config.max_stuck
-    )
-
-
-def _rank(
-    context: Context, examined: Sequence[tuple[Candidate, Value]], utility: Callable[[Candidate, Value], float]
-) -> list[tuple[Candidate, Value]]:
-    """Return the safe ones by falling utility.
-
-    When none is safe, those within three times the limits, safest first; in the last turn all: without a shot the
-    session ends, with a risky one it ends perhaps.
-    """
-    order = sorted(range(len(examined)), key=lambda i: (-utility(*examined[i]), i))
-    kept = [examined[i] for i in order if safe(examined[i][1], context.config)]
-    if kept:
-        return kept
-    last = context.turn == TURNS - 1
-    risky = [examined[i] for i in order if safe(examined[i][1], context.config, 3.0) or last]
-    return sorted(risky, key=lambda e: (e[1].pocket_cue + e[1].mouth, e[1].pocket_any + e[1].stuck + e[1].rail))
-
-
-def _speeds(config: AgentConfig) -> tuple[float, float]:
-    return config.speed_min, config.speed_max
-
-
-def _candidates(context: Context, kinds: Sequence[str]) -> tuple[list[Candidate], dict[str, int]]:
-    """Return candidates of the kinds that are likely playable; other kinds where the table gives none of these.
-
-    Where it gives few, or none of them worked at the first turn, escapes come beside them, and why others are refused.
-    """
-    count, rng, speeds, scene = context.config.candidates, context.rng, _speeds(context.config), context.scene
-    sectors = SectorReach(context.reach)
-    found = generate(scene, kinds, count, rng, speeds, sectors) if kinds and context.turn == 0 else []
-    if not found:
-        found = aimed(scene, count, rng, speeds, sectors)
-    if not found:
-        found = generate(scene, ["random"], count, rng, speeds, sectors)
-    if context.turn == 0 and len(found) >= count // 4:
-        return found, {}
-    ways, refused = _escapes(context)
-    return found + ways, refused
-
-
-def _escapes(context: Context) -> tuple[list[Candidate], dict[str, int]]:
-    """Return escapes, evenly thinned out to the number of candidates, and why others are refused."""
-    ways, refused = escapes(context.scene, context.reach, context.config.shortlist)
-    stride = max(len(ways) // context.config.candidates, 1)
-    return ways[context.turn % stride :: stride], refused
-
-
-def _playable_ones(context: Context, candidates: Iterable[Candidate], count: int) -> list[Candidate]:
-    """Return the first ``count`` candidates that the arm can really play."""
-    found: list[Candidate] = []
-    for c in candidates:
-        if len(found) == count:
-            break
-        # Escapes are the arm's own answers.
-        if c.kind == "escape" or playable(context.scene, c.azimuth, c.speed, context.reach)[0]:
-            found.append(c)
-    return found
-
-
-def _as_meant(kind: str, prediction: Prediction) -> bool:
-    balls, cushions = prediction.ball_contacts, prediction.cushion_contacts
-    return {
-        "roll": balls == 0 and cushions == 0,
-        "one_cushion": balls == 0 and cushions >= 1,
-        "two_cushion": balls == 0 and cushions >= 2,
-        "half_ball": balls >= 1,
-        "head_on": balls >= 1,
-    }.get(kind, balls + cushions >= 1)
-
-
-class OfflinePlanner:
-    """Generic probes first, then the shots of the largest utility (see :mod:`cue_agent.value`).
-
-    One decision costs ``candidates`` simulated shots for the mean outcome of each proposal, and ``ensemble + 21`` for
-    each of the ``shortlist``.
+    One decision costs ``candidates`` simulated shots, ``shortlist`` looks at the ensemble, ``goal_shots`` more after
+    each fit, and for each of the ``finalists`` those of :class:`cue_agent.lookahead.Thought`.
     """
 
     name = "offline"
+    thought = Thought()
 
     def choose(self, context: Context) -> Choice:
         """Return the options for the next exploration shot, the best first."""
-        probe = PROBES[context.slot % len(PROBES)] if context.slot < context.config.probes else ""
-        candidates, refused = _candidates(context, [probe] if probe else [])
-        misfits = misfit(context.explained, context.scene.table) if context.explained else _NOTHING_KNOWN
-        shots = [c.shot(f"candidate-{i}") for i, c in enumerate(candidates)]
-        likely = [
-            (c, p)
-            for c, p in zip(candidates, _ask(context, shots, 0), strict=True)
-            if p is not None and (context.turn == TURNS - 1 or not np.any(p.pocket_probability > 0.5))
-        ]
-        meant = [(c, p) for c, p in likely if _as_meant(probe or c.kind, p)] or likely
-        shortlist = sorted(range(len(meant)), key=lambda i: (-self._promise(context, meant[i][1], misfits), i))
-        chosen = self._shortlist(context, [meant[i][0] for i in shortlist])
-        examined = examine(context, chosen, misfits)
-        ranked = _rank(context, examined, lambda _candidate, value: value.utility)
-        why = f"probe {probe}" if probe else "largest utility"
-        numbers = {
-            "proposed": len(candidates),
-            "without_pocket": len(likely),
-            "examined": len(examined),
+        knowledge = self.knowledge(context)
+        proposed, refused = self.propose(context)
+        if knowledge is None:
+            return Choice((), {"proposed": len(proposed), **told(refused)})
+        examined, numbers = self.examine(context, knowledge, proposed)
+        ranked = rank(context, examined, lambda e: e.value.utility)
+        if ranked and safe(ranked[0].value, context.config) and context.shots_left - context.config.held_out_shots > 1:
+            ranked = self._think_ahead(context, knowledge, examined, ranked)
+        gains = [e.value.gain for e in examined if safe(e.value, context.config)]
+        numbers |= {
             "kept": len(ranked),
-            **_told(refused),
-            "misfit": {k: {"growth": _rounded(m.growth), "stretches": m.stretches} for k, m in misfits.items()},
+            **told(refused),
+            "goal_error": round(knowledge.error, 6),
+            "gain": round(max(gains, default=0.0), 4),
         }
-        return Choice(tuple(Option(c, v, f"{why}: {_because(v)}") for c, v in ranked), numbers)
+        return Choice(tuple(Option(e.candidate, e.value, _because(e.value), e.seen) for e in ranked), numbers)
 
-    @staticmethod
-    def _shortlist(context: Context, ordered: Sequence[Candidate]) -> list[Candidate]:
-        """Return the most promising ones, with some long rolls and escapes among them.
+    def _think_ahead(
+        self, context: Context, knowledge: Knowledge, examined: Sequence[Examined], ranked: Sequence[Examined]
+    ) -> list[Examined]:
+        """Return the same with what may follow the first few, best first; those not looked at follow after them."""
+        config, scene = context.config, context.scene
+        finalists = list(ranked[: config.finalists])
+        rows = np.array([features(scene, e.candidate, e.seen) for e in examined])
+        found = []
+        for n, e in enumerate(finalists):
+            context.progress(f"thinking a shot further: {n} of {len(finalists)}")
+            then = knowledge.after(lesson(e.seen))
+            taught = [sum(worth(scene, o.candidate.speed, o.seen, then, context.surprise)) for o in examined]
+            seed = np.random.default_rng([config.seed, context.slot, 0xAF7E])  # the same luck for all
+            ahead = future(
+                scene,
+                e.seen,
+                then,
+                Promise.of(rows, taught),
+                context.surprise,
+                context.twin,
+                context.revision,
+                speeds_of(config),
+                context.reach,
+                seed,
+                config.max_any_pocket,
+                self.thought,
+            )
+            gained = DISCOUNT * ahead.value
+            found.append(replace(e, value=replace(e.value, future=gained, utility=e.value.utility + gained)))
+        return sorted(found, key=lambda e: -e.value.utility) + list(ranked[config.finalists :])
 
-        The promise cannot see what those are good for: the slope of the bed, and a table on which little else works.
-        """
-        count = context.config.shortlist
-        share = max(count // 4, 1)
-        kinds = ("roll",) if context.turn == 0 else ("roll", "escape")
-        special = [c for kind in kinds for c in _playable_ones(context, (c for c in ordered if c.kind == kind), share)]
-        rest = (c for c in ordered if c not in special)
-        return _playable_ones(context, rest, count - len(special)) + special
 
-    @staticmethod
-    def _promise(context: Context, prediction: Prediction, misfits: Mapping[str, Misfit]) -> float:
-        """Return a cheap stand-in for the utility: what kinds of events the shot holds that are badly known."""
-        part = shares(context.scene, prediction)
-        return sum(part[k] * (misfits[k].growth / 0.02 + 1 / (1 + misfits[k].stretches)) for k in KINDS)
+class MisfitPlanner(_Chooser):
+    """Baseline: after what surprised, whatever the parameters' covariance says."""
 
+    name = "misfit"
 
-def _because(value: Value) -> str:
-    return (
-        f"utility {value.utility:.2f} nat (information {value.information:.2f}, misfit {value.misfit:.2f}, "
-        f"novelty {value.novelty:.2f}), {value.ball_contacts} ball and {value.cushion_contacts} cushion contacts, "
-        f"pocket {value.pocket_any:.0%}"
-    )
+    def choose(self, context: Context) -> Choice:
+        """Return safe shots by how much they hold of what surprised, or was never seen."""
+        knowledge = self.knowledge(context)
+        proposed, refused = self.propose(context)
+        if knowledge is None:
+            return Choice((), {"proposed": len(proposed), **told(refused)})
+        examined, numbers = self.examine(context, replace(knowledge, goal=0.0 * knowledge.goal), proposed)
+        ranked = rank(context, examined, lambda e: e.value.utility)
+        options = tuple(Option(e.candidate, e.value, f"misfit: {_because(e.value)}", e.seen) for e in ranked)
+        return Choice(options, {**numbers, "kept": len(ranked), **told(refused)})
 
 
 class RandomPlanner:
@@ -315,19 +218,43 @@ class ScriptPlanner:
         return _drawn(context, [kind], f"script: {kind}")
 
 
+def _because(value: Value) -> str:
+    return (
+        f"utility {value.utility:.2f} nat (gain {value.gain:.2f}, surprise {value.surprise:.2f}, novelty "
+        f"{value.novelty:.2f}, what may follow {value.future:.2f}, price {value.price:.2f}), {value.ball_contacts} "
+        f"ball and {value.cushion_contacts} cushion contacts, pocket {value.pocket_any:.0%}"
+    )
+
+
 def _drawn(context: Context, kinds: Sequence[str], reason: str) -> Choice:
-    drawn, refused = _candidates(context, kinds)
-    candidates = _playable_ones(context, drawn, context.config.shortlist)
-    examined = examine(context, candidates, _NOTHING_KNOWN)
-    ranked = _rank(context, examined, lambda _candidate, _value: 0.0)
-    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **_told(refused)}
-    return Choice(tuple(Option(c, v, reason) for c, v in ranked), numbers)
+    config, scene = context.config, context.scene
+    count, speeds, sectors = 4 * config.drawn, speeds_of(config), SectorReach(context.reach)
+    found = generate(scene, kinds, count, context.rng, speeds, sectors) if context.turn == 0 else []
+    if not found:
+        found = aimed(scene, count, context.rng, speeds, sectors)
+    if not found:
+        found = generate(scene, ["random"], count, context.rng, speeds, sectors)
+    refused: dict[str, int] = {}
+    if context.turn > 0 or len(found) < config.drawn // 4:
+        ways, refused = some_escapes(context)
+        found = found[: config.drawn // 2] + ways
+    return _as_drawn(context, playable_ones(context, found, config.drawn), refused, reason)
 
 
-def _told(refused: Mapping[str, int]) -> dict[str, Any]:
-    """Return the commonest reasons for the journal; nothing where none was asked for."""
-    common = sorted(refused.items(), key=lambda r: (-r[1], r[0]))[:_TOLD_REASONS]
-    return {"refused": dict(common)} if refused else {}
+def _as_drawn(context: Context, candidates: Sequence[Candidate], refused: dict[str, int], reason: str) -> Choice:
+    examined = examined_only(context, candidates)
+    ranked = rank(context, examined, lambda _e: 0.0)
+    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **told(refused)}
+    return Choice(tuple(Option(e.candidate, e.value, reason, e.seen) for e in ranked), numbers)
+
+
+def examined_only(context: Context, candidates: Sequence[Candidate]) -> list[Examined]:
+    """Return the numbers of shots that are drawn, not chosen: their gain is that of no goal."""
+    looked = look(context, candidates, "looking at the risks of shots drawn")
+    if not looked:
+        return []
+    seen = looked[0][1]
+    return values(context, looked, Knowledge(seen.names, seen.covariance, np.zeros_like(seen.covariance)))
 
 
 def choose_held_out(context: Context) -> Choice:
@@ -341,27 +268,26 @@ def choose_held_out(context: Context) -> Choice:
     gets the cue ball to where ordinary shots are possible.
     """
     config = context.config
-    speeds, sectors = _speeds(config), SectorReach(context.reach)
-    drawn = aimed(context.scene, config.shortlist, context.rng, speeds, sectors)
-    drawn += generate(context.scene, ["random"], config.shortlist, context.rng, speeds, sectors)
+    speeds, sectors = speeds_of(config), SectorReach(context.reach)
+    drawn = aimed(context.scene, config.drawn, context.rng, speeds, sectors)
+    drawn += generate(context.scene, ["random"], config.drawn, context.rng, speeds, sectors)
     drawn = [drawn[i] for i in context.rng.permutation(len(drawn))]
-    candidates = _playable_ones(context, drawn, config.shortlist)
+    candidates = playable_ones(context, drawn, config.drawn)
     refused: dict[str, int] = {}
-    if context.turn > 0 or len(candidates) < config.shortlist // 4:
-        ways, refused = _escapes(context)
+    if context.turn > 0 or len(candidates) < config.drawn // 4:
+        ways, refused = some_escapes(context)
         ways = [ways[i] for i in context.rng.permutation(len(ways))]
-        candidates += sorted(ways, key=judges, reverse=True)[: config.shortlist]
-    examined = examine(context, candidates, _NOTHING_KNOWN)
-    ranked = _rank(context, examined, lambda candidate, _value: float(judges(candidate)))
+        candidates += sorted(ways, key=judges, reverse=True)[: config.drawn]
+    examined = examined_only(context, candidates)
+    ranked = rank(context, examined, lambda e: float(judges(e.candidate)))
     last = context.turn == TURNS - 1
-    ranked = [e for e in ranked if e[1].scatter <= config.max_held_out_scatter or last or not judges(e[0])]
+    ranked = [e for e in ranked if e.value.scatter <= config.max_held_out_scatter or last or not judges(e.candidate)]
     must_touch = context.held_out_slot % 2 == 0 and not last
-    ranked = [e for e in ranked if not must_touch or e[1].ball_contacts + e[1].cushion_contacts or not judges(e[0])]
-    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **_told(refused)}
-    return Choice(
-        tuple(Option(c, v, "drawn to judge the result" if judges(c) else "escape, judges nothing") for c, v in ranked),
-        numbers,
-    )
+    touches = [e for e in ranked if e.value.ball_contacts + e.value.cushion_contacts or not judges(e.candidate)]
+    ranked = touches if must_touch else ranked
+    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **told(refused)}
+    why = {True: "drawn to judge the result", False: "escape, judges nothing"}
+    return Choice(tuple(Option(e.candidate, e.value, why[judges(e.candidate)], e.seen) for e in ranked), numbers)
 
 
 def judges(candidate: Candidate) -> bool:
@@ -375,7 +301,8 @@ def make_planner(name: str) -> Planner:
     Raises:
         UnknownNameError: lists the names.
     """
-    planners: dict[str, Planner] = {p.name: p for p in (OfflinePlanner(), RandomPlanner(), ScriptPlanner())}
+    made: tuple[Planner, ...] = (OfflinePlanner(), RandomPlanner(), ScriptPlanner(), MisfitPlanner())
+    planners = {p.name: p for p in made}
     if name not in planners:
         raise UnknownNameError("planner", name, PLANNERS)
     return planners[name]

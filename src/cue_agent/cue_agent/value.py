@@ -1,57 +1,60 @@
-r"""What a shot is worth: information, misfit, novelty, against chaos and risk.
+r"""What a shot is worth: gain towards the goal, surprise and novelty, less what it may cost.
 
-For a candidate shot :math:`a` the twin gives the mean rest positions :math:`r_i` of the balls that move, their
-covariance :math:`\Sigma_i` over the posterior ensemble, and the probability that each is pocketed. Four copies with the
-stroke's speed and azimuth one standard deviation :math:`s` off give the spread that strokes alone cause,
-
-.. math:: C_i = \tfrac12 \sum_{s} (\Delta_{i,+s}\Delta_{i,+s}^T + \Delta_{i,-s}\Delta_{i,-s}^T) ,
-
-and, with the tracker's :math:`\sigma`, the utility in nats is
+For a shot the twin says its information :math:`M`, the scatter :math:`s` of its outcome for known parameters, and the
+outcomes of an ensemble over everything unknown (:mod:`cue_sim.outlook`). With :math:`q = 1 / (1 + (s / s_0)^2)`,
+:math:`s_0` = 5 cm, the utility in nats is
 
 .. math::
-    U(a) = \sum_i \tfrac12 \log\det\left(I + \Sigma_i (\sigma^2 I + C_i)^{-1}\right)
-         + q(a) \sum_k f_k(a) \left[ \log(1 + m_k / m_0) + \frac{1}{1 + n_k} \right]
-         - P_{any}(a) .
+    U = g(q M) + q \sum_k f_k \left[ w_s \log^+ l_k + \frac{w_n}{1 + n_k} \right] - \text{price} + \gamma V .
 
-The first sum is the expected information about the parameters in a linear Gaussian model of each ball (Lindley 1956;
-Chaloner & Verdinelli 1995, section 2). It saturates where outcomes scatter because of the stroke, so chaotic shots are
-worth little. Balls are taken as independent, so shots that move several count somewhat too much. In the second sum
-:math:`k` runs over rolling, cushion and ball contacts; :math:`f_k` is how much of it the shot holds (1 = a metre of
-rolling, two cushions, two ball contacts), :math:`m_k` the error per metre of path that the fitted twin leaves after
-such events in the recorded shots (:math:`m_0` = 2 %), :math:`n_k` the number of stretches seen. The
-factor :math:`q = 1 / (1 + (s / s_0)^2)`, with the rms scatter :math:`s` of :math:`C` and :math:`s_0` = 0.1 m, keeps
-chaos from passing for a lesson here too.
+g is the expected gain (:mod:`cue_core.information`) towards predicting the table's typical shots
+(:mod:`cue_agent.knowledge`). In the sum k runs over the traits of shots (:mod:`cue_agent.surprise`), :math:`f_k` is how
+much of a trait the shot holds, :math:`l_k` by how much outcomes with it lay further off than their stated uncertainty,
+:math:`n_k` how often it was seen: where the model is wrong its covariance knows nothing of it. Events, speeds and
+regions share the sum evenly. Contacts within a frozen cluster are a known error of the model: shots that stir one are
+worth :data:`FROZEN_WORTH` of the rest. V is the value of the shot after it (:mod:`cue_agent.lookahead`).
 
-Risks are limits, not prices: P(cue ball pocketed or left in a pocket's mouth), P(any ball pocketed) and P(cue ball left
-where hardly any stroke is playable), each over ensemble, copies and further copies (:func:`worries`) together. Only a
-cue ball near a cushion, from which the next shot is a poor one, has a price: :data:`RAIL_PRICE`.
+What is lost with a ball is the gain still to come. Of L shots left, each as informative as a usual one of gain g, a
+linear Gaussian model of one parameter expects
+
+.. math:: F = \tfrac12 \log\left(1 + L (e^{2 g} - 1)\right) ,
+
+as information adds up. Without the cue ball, in a pocket or its mouth, all of F is lost and with it the held-out shots
+(:data:`SESSION`); without one of b object balls its share F / (b + 1); a cue ball left hardly playable delays. Beside
+their price, risks have limits (:func:`safe`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
-from cue_agent.hazard import RAIL_MARGIN, rest_hazards
-from cue_agent.misfit import KINDS, Misfit
-from cue_agent.peers import CUE_BALL, Prediction, Scene
-from cue_agent.reach import Reach, remains_playable
+from cue_agent.config import AgentConfig
+from cue_agent.hazard import RAIL_MARGIN, in_mouth, rest_hazards
+from cue_agent.knowledge import Knowledge, lesson, quiet
+from cue_agent.peers import CUE_BALL, Foresight, Prediction, Scene
+from cue_agent.reach import FROZEN_GAP, Reach, remains_playable
+from cue_agent.surprise import EVENTS, REGIONS, SPEEDS, Surprise, traits
 from cue_core.balls import Visibility
-from cue_core.shots import Shot
 
-MISFIT_SCALE = 0.02
-"""Error per metre of path that counts as one unit of misfit [m/m]."""
-SCATTER_SCALE = 0.10
-"""Scatter of rest positions that halves the worth of misfit and novelty [m]."""
 MOVED = 0.003
 """[m]"""
-_WORRIES = tuple((v, a) for v in (-2, 0, 1, 2) for a in (-2, -1, 1, 2))
-"""Errors of speed and azimuth [standard deviations]."""
-RAIL_PRICE = 2.0
+SURPRISE_WORTH = 0.5
+"""w_s: of one unit of log level in a trait that fills the shot [nat]."""
+NOVELTY_WORTH = 0.1
+"""w_n: of a trait that was never seen [nat]."""
+FROZEN_WORTH = 0.25
+SESSION = 1.0
+"""Worth of the shots that judge the result [nat]."""
+RAIL_PRICE = 0.3
 """Of leaving the cue ball near a cushion for sure [nat]."""
+STUCK_PRICE = 0.5
+"""Of leaving it hardly playable for sure, as a share of what is still to come."""
+_GROUPS = (EVENTS, SPEEDS, REGIONS)
+_LOOKED_AT = 6  # members of an ensemble, of which the arm is asked
 
 
 @dataclass(frozen=True)
@@ -60,23 +63,27 @@ class Value:
 
     Attributes:
         utility: U, see the module [nat].
-        information: its first sum [nat].
-        misfit: the misfit part of the second [nat].
-        novelty: the rest of it [nat].
+        gain: g towards the goal [nat].
+        surprise: the part of recent surprises [nat].
+        novelty: the part of traits not seen [nat].
+        future: gamma V, 0 where it was not looked at [nat].
+        price: of its risks [nat].
         pocket_cue: probability that the cue ball is pocketed.
         pocket_any: that any ball is.
         mouth: that the cue ball is left in a pocket's mouth, where no stroke reaches it.
         stuck: that the cue ball is left hardly playable.
         rail: that the cue ball is left near a cushion.
-        scatter: of rest positions, from errors of the stroke alone, rms over the balls that move [m].
+        scatter: of rest positions for known parameters, rms over the balls that move [m].
         ball_contacts: predicted count.
         cushion_contacts: predicted count.
     """
 
     utility: float
-    information: float
-    misfit: float
+    gain: float
+    surprise: float
     novelty: float
+    future: float
+    price: float
     pocket_cue: float
     pocket_any: float
     mouth: float
@@ -87,29 +94,13 @@ class Value:
     cushion_contacts: int
 
 
-def copies(shot: Shot, speed_stddev: float, azimuth_stddev: float) -> list[Shot]:
-    """Return the shot with its speed (relative) and azimuth [rad] one standard deviation off, in pairs."""
-    return [
-        replace(shot, shot_id=f"{shot.shot_id}:{i}", **changed)
-        for i, changed in enumerate(
-            (
-                {"speed": shot.speed * (1 + speed_stddev)},
-                {"speed": shot.speed * (1 - speed_stddev)},
-                {"azimuth": shot.azimuth + azimuth_stddev},
-                {"azimuth": shot.azimuth - azimuth_stddev},
-            )
-        )
-    ]
-
-
-def worries(shot: Shot, speed_stddev: float, azimuth_stddev: float) -> list[Shot]:
-    """Return further copies, up to two standard deviations off in both at once: where a shot may end at worst."""
-    found = []
-    for i, (speed, azimuth) in enumerate(_WORRIES):
-        factor = math.exp(speed * speed_stddev)  # stays positive however large the error
-        shifted = shot.azimuth + azimuth * azimuth_stddev
-        found.append(replace(shot, shot_id=f"{shot.shot_id}:w{i}", speed=shot.speed * factor, azimuth=shifted))
-    return found
+def safe(value: Value, config: AgentConfig, slack: float = 1.0) -> bool:
+    """Tell whether a shot's risks are within the limits, widened by ``slack``."""
+    return (
+        value.pocket_cue + value.mouth <= slack * config.max_cue_pocket
+        and value.pocket_any <= slack * config.max_any_pocket
+        and value.stuck <= slack * config.max_stuck
+    )
 
 
 def travel(scene: Scene, prediction: Prediction) -> np.ndarray:
@@ -119,67 +110,130 @@ def travel(scene: Scene, prediction: Prediction) -> np.ndarray:
     return np.array([float(np.linalg.norm(rest - start[i])) if i in start else 0.0 for i, rest in pairs])
 
 
-def chaos(prediction: Prediction, perturbed: Sequence[Prediction]) -> np.ndarray:
-    """Return the (n, 2, 2) covariance [m^2] of rest positions that the stroke's own errors cause."""
-    total = np.zeros((len(prediction.ball_ids), 2, 2))
-    for other in perturbed:
-        off = other.rest - prediction.rest
-        total += 0.5 * np.einsum("ni,nj->nij", off, off)
-    return total
+def stirs_cluster(scene: Scene, prediction: Prediction) -> bool:
+    """Tell whether a shot moves balls that touch each other before it."""
+    moved = {i for i, way in zip(prediction.ball_ids, travel(scene, prediction), strict=True) if way > MOVED}
+    near = 2 * scene.table.ball_radius + FROZEN_GAP
+    return any(
+        float(np.linalg.norm(a.position - b.position)) < near and {a.ball_id, b.ball_id} & moved
+        for a, b in combinations((b for b in scene.balls if b.in_play), 2)
+    )
 
 
-def information(spread: np.ndarray, scatter: np.ndarray, sigma: float) -> float:
-    """Return the expected information [nat].
+def to_come(gain: float, shots_left: int) -> float:
+    """Return F, the gain [nat] still expected from ``shots_left`` shots like one of ``gain``."""
+    return 0.5 * math.log1p(max(shots_left, 0) * math.expm1(2 * gain))
+
+
+def worth(
+    scene: Scene, speed: float, seen: Foresight, knowledge: Knowledge, surprise: Surprise
+) -> tuple[float, float, float]:
+    """Return gain, surprise and novelty of a shot [nat]; risks are not looked at.
 
     Args:
-        spread: (n, 2, 2) covariance of the outcome over the posterior [m^2].
-        scatter: (n, 2, 2) covariance for known parameters [m^2].
-        sigma: of the measurement [m].
+        scene: before it.
+        speed: of the tip [m/s].
+        seen: what it may do and teach.
+        knowledge: before it.
+        surprise: of the shots played.
     """
-    noise = scatter + sigma**2 * np.eye(2)
-    ratio = np.eye(2) + np.linalg.solve(noise, spread)
-    return float(0.5 * np.sum(np.log(np.maximum(np.linalg.det(ratio), 1.0)))) if len(spread) else 0.0
+    factor = FROZEN_WORTH if stirs_cluster(scene, seen) else 1.0
+    shares = traits(scene.table, speed, seen, scene.balls)
+    weight = factor * quiet(seen.scatter) / len(_GROUPS)
+    lack = sum(shares[k] * max(math.log(surprise.level(k)), 0.0) for group in _GROUPS for k in group)
+    fresh = sum(shares[k] / (1 + surprise.count(k)) for group in _GROUPS for k in group)
+    gain = knowledge.gain(factor * lesson(seen))
+    return gain, SURPRISE_WORTH * weight * lack, NOVELTY_WORTH * weight * fresh
 
 
-def shares(scene: Scene, prediction: Prediction) -> dict[str, float]:
-    """Return f_k: how much of each kind the shot holds, each 0..1."""
-    way = float(np.sum(travel(scene, prediction)))
-    way += prediction.cushion_contacts * scene.table.width / 2  # a ball that comes back has gone further
-    return {
-        "roll": min(way, 1.0),
-        "cushion": min(prediction.cushion_contacts, 2) / 2,
-        "ball": min(prediction.ball_contacts, 2) / 2,
-    }
-
-
-def pocketed(predictions: Sequence[tuple[Prediction, float]]) -> tuple[float, float]:
-    """Return P(cue ball pocketed), P(any ball pocketed) over weighted predictions of the same shot."""
-    total = sum(w for _, w in predictions)
-    cue = other = 0.0
-    for prediction, weight in predictions:
-        p = np.clip(prediction.pocket_probability, 0.0, 1.0)
-        cue += weight * sum(float(v) for i, v in zip(prediction.ball_ids, p, strict=True) if i == CUE_BALL)
-        other += weight * (1.0 - float(np.prod(1.0 - p)))
-    return cue / total, other / total
-
-
-def scene_after(scene: Scene, prediction: Prediction) -> Scene:
-    """Return the scene as predicted at rest; balls that are pocketed rather than not are gone."""
-    rest = {i: (prediction.rest[n], prediction.pocket_probability[n]) for n, i in enumerate(prediction.ball_ids)}
+def outcome(scene: Scene, seen: Foresight, member: int) -> Scene:
+    """Return the scene as one member of the ensemble leaves it."""
+    rows = {i: n for n, i in enumerate(seen.ball_ids)}
     balls = []
     for ball in scene.balls:
-        if ball.ball_id in rest and ball.in_play:
-            position, gone = rest[ball.ball_id]
-            visibility = Visibility.POCKETED if gone > 0.5 else ball.visibility
-            ball = replace(ball, position=position, visibility=visibility)
+        if ball.ball_id in rows and ball.in_play:
+            row = rows[ball.ball_id]
+            gone = bool(seen.pocketed[member, row])
+            visibility = Visibility.POCKETED if gone else ball.visibility
+            ball = replace(ball, position=seen.rests[member, row], visibility=visibility)
         balls.append(ball)
     return Scene(scene.table, tuple(balls))
 
 
-def stuck(scene: Scene, outcomes: Sequence[Prediction], reach: Reach, min_playable: float) -> float:
+def members(seen: Foresight, count: int) -> list[int]:
+    """Return ``count`` members that stand for the outcomes in which the cue ball stays, evenly along their spread."""
+    if CUE_BALL not in seen.ball_ids:
+        return []
+    row = seen.ball_ids.index(CUE_BALL)
+    kept = np.flatnonzero(~seen.pocketed[:, row])
+    if not len(kept):
+        return []
+    rests = seen.rests[kept, row]
+    off = rests - rests.mean(axis=0)
+    longest = np.linalg.eigh(off.T @ off)[1][:, -1]
+    order = kept[np.argsort(off @ longest, kind="stable")]
+    places = (np.arange(count) + 0.5) * len(order) / count
+    return list(dict.fromkeys(int(order[int(p)]) for p in places))
+
+
+def evaluate(
+    scene: Scene,
+    speed: float,
+    seen: Foresight,
+    parts: tuple[float, float, float],
+    still: float,
+    rest_stddev: float,
+    reach: Reach,
+    min_playable: float,
+) -> Value:
+    """Return a candidate's numbers; what may follow is not looked at.
+
+    Args:
+        scene: before the shot.
+        speed: of the tip [m/s].
+        seen: what it may do.
+        parts: gain, surprise and novelty, see :func:`worth`.
+        still: gain that is still to come, see :func:`to_come` [nat].
+        rest_stddev: of a predicted rest position beyond the ensemble's [m].
+        reach: of the arm.
+        min_playable: share of directions without which a cue ball is stuck.
+    """
+    gone = seen.pocketed
+    cue = gone[:, seen.ball_ids.index(CUE_BALL)] if CUE_BALL in seen.ball_ids else np.ones(len(gone), bool)
+    others = [n for n, i in enumerate(seen.ball_ids) if i != CUE_BALL]
+    pocket_cue, pocket_any = float(cue.mean()), float(gone.any(axis=1).mean())
+    lost = float(gone[:, others].sum(axis=1).mean()) if others else 0.0
+    mouth = rail = 0.0
+    if CUE_BALL in seen.ball_ids:
+        rests = seen.rests[:, seen.ball_ids.index(CUE_BALL)]
+        mouth, rail = rest_hazards(scene.table, rests, cue, rest_stddev)
+    stuck = _stuck(scene, seen, reach, min_playable) if pocket_any < 0.5 else 1.0
+    gain, lack, fresh = parts
+    price = (pocket_cue + mouth) * (still + SESSION) + lost * still / (len(others) + 1)
+    price += stuck * STUCK_PRICE * still + rail * RAIL_PRICE
+    return Value(
+        utility=gain + lack + fresh - price,
+        gain=gain,
+        surprise=lack,
+        novelty=fresh,
+        future=0.0,
+        price=price,
+        pocket_cue=pocket_cue,
+        pocket_any=pocket_any,
+        mouth=mouth,
+        stuck=stuck,
+        rail=rail,
+        scatter=seen.scatter,
+        ball_contacts=seen.ball_contacts,
+        cushion_contacts=seen.cushion_contacts,
+    )
+
+
+def _stuck(scene: Scene, seen: Foresight, reach: Reach, min_playable: float) -> float:
     """Return the share of outcomes that leave fewer than ``min_playable`` of all directions playable."""
-    after = [scene_after(scene, o) for o in outcomes]
-    return sum(not (_in_the_open(s) or remains_playable(s, reach, min_playable)) for s in after) / len(outcomes)
+    found = [outcome(scene, seen, m) for m in members(seen, _LOOKED_AT)]
+    found = [s for s in found if s.cue_ball is not None and not in_mouth(s.table, s.cue_ball.position[None])[0]]
+    return sum(not (_in_the_open(s) or remains_playable(s, reach, min_playable)) for s in found) / max(len(found), 1)
 
 
 def _in_the_open(scene: Scene) -> bool:
@@ -189,56 +243,3 @@ def _in_the_open(scene: Scene) -> bool:
         return False
     room = 4 * scene.table.ball_radius
     return all(float(np.linalg.norm(b.position - ball.position)) > room for b in scene.object_balls)
-
-
-def evaluate(
-    scene: Scene,
-    prediction: Prediction,
-    perturbed: Sequence[Prediction],
-    worst: Sequence[Prediction],
-    ensemble: int,
-    misfits: Mapping[str, Misfit],
-    sigma: float,
-    rest_stddev: float,
-    reach: Reach,
-    min_playable: float,
-) -> Value:
-    """Return a candidate's numbers.
-
-    Args:
-        scene: before the shot.
-        prediction: over the ensemble.
-        perturbed: of the four :func:`copies`, mean parameters.
-        worst: of the :func:`worries`, mean parameters; they count for risks alone.
-        ensemble: samples behind ``prediction``, 0 = the mean only.
-        misfits: of the recorded shots.
-        sigma: of an observed rest position [m].
-        rest_stddev: of a predicted rest position beyond the ensemble's [m].
-        reach: of the arm.
-        min_playable: share of directions.
-    """
-    moves = travel(scene, prediction) > MOVED
-    scatter = chaos(prediction, perturbed)[moves]
-    gain = information(prediction.rest_covariance[moves], scatter, sigma)
-    part = shares(scene, prediction)
-    rms = math.sqrt(float(np.mean(np.trace(scatter, axis1=1, axis2=2)))) if len(scatter) else 0.0
-    quiet = 1.0 / (1.0 + (rms / SCATTER_SCALE) ** 2)
-    lack = quiet * sum(part[k] * math.log1p(misfits[k].growth / MISFIT_SCALE) for k in KINDS)
-    novelty = quiet * sum(part[k] / (1 + misfits[k].stretches) for k in KINDS)
-    outcomes = [prediction, *perturbed, *worst]
-    cue, any_ball = pocketed([(prediction, max(ensemble, 1)), *((p, 1.0) for p in outcomes[1:])])
-    mouth, rail = rest_hazards(scene.table, outcomes, rest_stddev)
-    return Value(
-        utility=gain + lack + novelty - any_ball - RAIL_PRICE * rail,
-        information=gain,
-        misfit=lack,
-        novelty=novelty,
-        pocket_cue=cue,
-        pocket_any=any_ball,
-        mouth=mouth,
-        rail=rail,
-        stuck=stuck(scene, [prediction, *perturbed], reach, min_playable) if any_ball < 0.5 else 1.0,
-        scatter=rms,
-        ball_contacts=prediction.ball_contacts,
-        cushion_contacts=prediction.cushion_contacts,
-    )
