@@ -140,8 +140,9 @@ class BallTracker:
         turns = ~still | (sharp & (support > _FULL_OUTLINE))
         turns &= (missed == 0) & ~expected.hit[:, None] & (distance < 0.5 * self.table.ball_radius)
         foreign = np.where(turns, np.minimum(foreign, _FOREIGN), foreign)
-        # A contact may turn it, too, or cover it for an image; a whole ball just where it should be is no other one.
-        there = ~still & sharp & (support > _REFOUND) & (distance < _THERE * self.table.ball_radius)
+        # A contact may turn it, too, or cover it for an image; a whole ball just where it should be is no other one,
+        # nor is one at the place where a ball rested in the image before.
+        there = (~still | (missed == 0)) & sharp & (support > _REFOUND) & (distance < _THERE * self.table.ball_radius)
         foreign = np.where(there, np.minimum(foreign, _OTHER_SIDE), foreign)
         apart |= ~there & (((foreign > _FOREIGN) & (support > 0.5)) | (foreign > 1.6 * _FOREIGN))
         apart |= ~sharp & still

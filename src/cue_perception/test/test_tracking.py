@@ -298,6 +298,24 @@ def test_ball_that_shows_its_cap_just_when_it_hits_is_never_hidden():
         assert k < 3 or tracker.tracks[14].position == pytest.approx(a, abs=3e-3)
 
 
+def test_ball_at_rest_that_is_struck_and_shows_another_face_is_never_hidden():
+    # What touched the green stripe hid its band; in the image of the hit it is whole again.
+    rng = np.random.default_rng(11)
+    fps, speed = 60.0, 0.25
+    tracker = BallTracker(SMALL, [0, 5, 14])
+    place = np.array([0.0, 0.0])
+    white, far = nominal_lab(0), detection(0, (0.3, 0.1), rng)
+    still = replace(detection(14, place, rng), colour=white, support=0.72)
+    for k in range(-40, 20):
+        way = max(speed * k / fps, 0.0)
+        striker = place - np.array([2 * R + max(-speed * k / fps, 0.0), 0])
+        struck = still if k <= 0 else detection(14, place + np.array([way, 0]), rng)
+        tracker.step(1.0 + k / fps, [struck, detection(5, striker, rng), far], covered)
+        if k > -35:
+            near = [t for t in tracker.active() if np.linalg.norm(t.position - place - [way, 0]) < 0.3 * R]
+            assert len(near) == 1 and near[0].visibility is Visibility.VISIBLE, k
+
+
 def test_a_white_cap_leaves_the_cue_ball_its_name_and_is_told_as_doubtful():
     rng = np.random.default_rng(10)
     tracker = BallTracker(SMALL)
