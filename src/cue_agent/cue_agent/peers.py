@@ -192,11 +192,23 @@ def classify(result: ArmResult, record: ShotRecord | None) -> StrikeStatus:
 
 @dataclass(frozen=True)
 class FitRequest:
-    """What to fit; see ``cue_msgs/action/IdentifyParameters``. The fitter picks the shots that judge among them."""
+    """What to fit; see ``cue_msgs/action/IdentifyParameters``.
+
+    Attributes:
+        shot_ids: to fit.
+        seed: of the search.
+        evaluations: budget of simulated shots; 0 = the fitter's default.
+        held_out_shot_ids: that only judge; empty = the fitter picks the judges among ``shot_ids``.
+        parameters: names to fit; empty = the default ones.
+        terms: names, or "auto" alone; see ``cue_identify.offline.fit_request``.
+    """
 
     shot_ids: tuple[str, ...]
     seed: int
     evaluations: int = 0
+    held_out_shot_ids: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,7 +230,7 @@ class FitResult:
 
 @dataclass(frozen=True)
 class Status:
-    """Where the session stands, for people and for the client."""
+    """Where the session stands, for people and for the client; ``decision`` is the newest judgement as JSON."""
 
     phase: str
     text: str
@@ -226,6 +238,7 @@ class Status:
     shots_budget: int
     revision: int
     held_out_error: float
+    decision: str = ""
 
 
 class Twin(Protocol):
@@ -287,6 +300,12 @@ class Peers(Twin, Protocol):
 
     def fit(self, request: FitRequest, resumed: bool) -> FitResult:
         """Have parameters fitted. ``resumed``: the same was asked for before a restart."""
+
+    def roll_back(self, revision: int) -> FitResult:
+        """Have an earlier promoted estimate used again; it comes under a new number, a second time under yet another."""
+
+    def refine_perception(self) -> str:
+        """Have the tracker look for the table and the balls anew; return why it did not, empty = it does."""
 
     def report(self, status: Status) -> None:
         """Tell people where the session stands."""

@@ -15,8 +15,9 @@ parameters, in units of their standard deviations, is
 .. math:: M = J_\theta (R + B^T B)^{-1} J_\theta^T ,
 
 with :math:`R` the tracker's own noise: nuisances are marginalised as the fit does it, and where small errors swamp the
-outcome nothing is left to learn. The expected gain of a linear Gaussian model is :math:`\tfrac12 \log\det(I + M)`
-(Lindley 1956; Chaloner & Verdinelli 1995, section 2).
+outcome nothing is left to learn. Of the stroke's errors the arm measures most; for where the balls go they count whole,
+for what is learnt only as far as it does not see them. The expected gain of a linear Gaussian model is
+:math:`\tfrac12 \log\det(I + M)` (Lindley 1956; Chaloner & Verdinelli 1995, section 2).
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Unknowns:
     """Standard deviations of what is not known before a shot, and of how it will be seen."""
 
     azimuth: float = setting(0.003, "of a stroke's direction, unseen by the arm", "rad", 0.0, 0.2)
-    speed: float = setting(0.01, "of a stroke's speed, relative", "1", 0.0, 0.5)
+    speed: float = setting(0.01, "of a stroke's speed, relative, unseen by the arm", "1", 0.0, 0.5)
+    played_azimuth: float = setting(0.001, "of a stroke's direction against the one asked for, seen", "rad", 0.0, 0.2)
+    played_speed: float = setting(0.005, "of a stroke's speed, relative to the one asked for, seen", "1", 0.0, 0.5)
     place: float = setting(5e-4, "of a resting ball's position along an axis", "m", 0.0, 0.05)
     track: float = setting(1e-3, "of a position in one image along an axis", "m", 1e-5, 0.05)
     bias: float = setting(3e-4, "the same, of what does not average over images", "m", 1e-6, 0.05)
@@ -78,7 +81,8 @@ class Outlook:
         information: (d, d) about them, in their units; nuisances and chaos marginalised.
         sensitivity: (d, d), in their units: with a covariance C of the parameters, trace(C @ sensitivity) is the mean
             square of the rest error that it causes, over the balls that move [m^2].
-        scatter: rms over the balls that move of the rest positions' spread for known parameters [m].
+        scatter: rms over the balls that move of the rest positions' spread for known parameters and a stroke measured
+            by the arm [m].
         faults: members that failed and take no part.
     """
 
@@ -188,6 +192,11 @@ def _design(columns: int) -> np.ndarray:
     return np.sqrt(rows) * basis * np.sign(np.diag(triangle))  # the signs of a QR are the library's whim
 
 
+def _share(part: float, rest: float) -> float:
+    whole = float(np.hypot(part, rest))
+    return part / whole if whole else 0.0
+
+
 class _Plan:
     """The ensemble of one shot: member 0 is the mean, then h rows of the design, then their negatives."""
 
@@ -224,8 +233,9 @@ class _Plan:
 
     def _start(self, balls: Sequence[BallState], base: Start, z: np.ndarray, vector: np.ndarray) -> Start:
         unknowns, d = self.unknowns, self.d
-        speed = self.shot.speed * float(np.exp(unknowns.speed * z[d + 1]))
-        shot = replace(self.shot, azimuth=self.shot.azimuth + unknowns.azimuth * z[d], speed=speed)
+        turn = np.hypot(unknowns.azimuth, unknowns.played_azimuth) * z[d]
+        gain = np.hypot(unknowns.speed, unknowns.played_speed) * z[d + 1]
+        shot = replace(self.shot, azimuth=self.shot.azimuth + turn, speed=self.shot.speed * float(np.exp(gain)))
         start = start_from(balls, shot, vector, self.twin.table, self.twin.ball_ids)
         positions = start.positions.copy()
         positions[self.moving] += unknowns.place * z[d + 2 :].reshape(-1, 2)
@@ -253,7 +263,10 @@ class _Plan:
         slope, *_ = np.linalg.lstsq(z, odd, rcond=None)  # (n, m)
         spare = max(len(kept) - z.shape[1], 1)
         bent = (even - even.mean(axis=0)) / np.sqrt(max(len(kept) - 1, 1))
-        noise = np.concatenate([slope[self.d :], (odd - z @ slope) / np.sqrt(spare), bent])  # B
+        unseen = np.ones(len(slope) - self.d)
+        unseen[0] = _share(unknowns.azimuth, unknowns.played_azimuth)
+        unseen[1] = _share(unknowns.speed, unknowns.played_speed)
+        noise = np.concatenate([unseen[:, None] * slope[self.d :], (odd - z @ slope) / np.sqrt(spare), bent])  # B
         images = max(float(self.times[0]) * unknowns.frame_rate / unknowns.alike, 1.0)
         sigma = np.full(measured.shape[1], np.hypot(unknowns.track / np.sqrt(images), unknowns.bias))
         sigma[-2 * len(moving) :] = np.hypot(unknowns.track / np.sqrt(10 * images), unknowns.bias)  # seen at leisure

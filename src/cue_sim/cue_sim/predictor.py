@@ -46,6 +46,8 @@ class TwinConfig:
         threads: of the simulations; the answers do not depend on it.
         azimuth_stddev: see :class:`cue_sim.outlook.Unknowns`, also for those below.
         speed_stddev: see there.
+        played_azimuth_stddev: see there.
+        played_speed_stddev: see there.
         place_stddev: see there.
         track_stddev: see there.
         track_bias: see there.
@@ -61,7 +63,13 @@ class TwinConfig:
 
     threads: int = setting(0, "of the simulations; 0 = one per core", "1", 0, 256)
     azimuth_stddev: float = setting(_KNOWN.azimuth, "of a stroke's direction, unseen by the arm", "rad", 0.0, 0.2)
-    speed_stddev: float = setting(_KNOWN.speed, "of a stroke's speed, relative", "1", 0.0, 0.5)
+    speed_stddev: float = setting(_KNOWN.speed, "of a stroke's speed, relative, unseen by the arm", "1", 0.0, 0.5)
+    played_azimuth_stddev: float = setting(
+        _KNOWN.played_azimuth, "of a stroke's direction against the one asked for, seen by the arm", "rad", 0.0, 0.2
+    )
+    played_speed_stddev: float = setting(
+        _KNOWN.played_speed, "of a stroke's speed, relative to the one asked for, seen by the arm", "1", 0.0, 0.5
+    )
     place_stddev: float = setting(_KNOWN.place, "of a resting ball's position along an axis", "m", 0.0, 0.05)
     track_stddev: float = setting(_KNOWN.track, "of a ball's position in one image along an axis", "m", 1e-5, 0.05)
     track_bias: float = setting(_KNOWN.bias, "the same, of what does not average over images", "m", 1e-6, 0.05)
@@ -82,6 +90,8 @@ class TwinConfig:
         return Unknowns(
             self.azimuth_stddev,
             self.speed_stddev,
+            self.played_azimuth_stddev,
+            self.played_speed_stddev,
             self.place_stddev,
             self.track_stddev,
             self.track_bias,

@@ -15,7 +15,7 @@ from cue_sim.twin import Twin
 
 TABLE = TableModel("small", 1.06, 0.53, 0.01905, 0.049, 0.02419, 0.076, 0.084, 0.010, 0.003, 0.07)
 NAMES = list(PARAMETERS)
-QUIET = Unknowns(azimuth=1e-4, speed=1e-4, place=1e-6)
+QUIET = Unknowns(azimuth=1e-4, speed=1e-4, played_azimuth=0.0, played_speed=0.0, place=1e-6)
 
 
 def estimate_with(share: float = 0.02, names: tuple[str, ...] = ("rolling_friction", "cushion_restitution")):
@@ -75,6 +75,20 @@ def test_errors_of_the_stroke_and_chaos_take_information_away(twin):
     assert expected_gain(rough.information, covariance) < 0.6 * expected_gain(clear.information, covariance)
     assert rough.scatter > 5 * clear.scatter
     assert np.all(np.linalg.eigvalsh(rough.information) > -1e-6 * np.abs(rough.information).max())
+
+
+def test_what_the_arm_measures_of_a_stroke_moves_the_balls_but_takes_no_information_away(twin):
+    estimate = estimate_with()
+    _, covariance = spread_of(estimate)
+    balls = balls_at((0, -0.4, 0.1), (1, 0.4, -0.2))
+    shot = Shot("roll", 0.25, 0.0)
+    sure = outlook(twin, balls, shot, estimate, QUIET)
+    seen = outlook(twin, balls, shot, estimate, replace(QUIET, played_azimuth=0.005, played_speed=0.02))
+    unseen = outlook(twin, balls, shot, estimate, replace(QUIET, azimuth=0.005, speed=0.02))
+    spread = [float(np.trace(o.rest_covariance[0])) for o in (sure, seen, unseen)]
+    assert spread[1] > 1.05 * spread[0] and spread[1] == pytest.approx(spread[2], rel=0.01)
+    gains = [expected_gain(o.information, covariance) for o in (sure, seen, unseen)]
+    assert gains[1] > 0.9 * gains[0] and gains[2] < 0.8 * gains[0], gains
 
 
 def test_the_ensemble_tells_the_risk_of_a_pocket(twin):
