@@ -15,6 +15,7 @@ from rclpy.client import Client
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from cue_agent.agent_peers_node import RosPeers, execution_from_msg
@@ -48,7 +49,7 @@ from cue_core.ros.shot_markers import predicted_shot_markers
 from cue_core.shots import Shot
 from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters
 from cue_msgs.msg import AgentStatus, BallStateArray, ParameterEstimate, ShotExecution, ShotRecord, TableInfo
-from cue_msgs.srv import PredictShots
+from cue_msgs.srv import PredictShots, RollBack
 
 _KEEP_RESULT_S = 900
 
@@ -87,6 +88,8 @@ class AgentNode(Node):
             # One after the other, so that they come in order.
             self.create_subscription(kind, topic, self._guarded(topic, callback), qos)
         self.predict_client: Client = self.create_client(PredictShots, "predict_shots", callback_group=group)
+        self.roll_back_client: Client = self.create_client(RollBack, "roll_back", callback_group=group)
+        self.recalibrate_client: Client = self.create_client(Trigger, "recalibrate", callback_group=group)
         self.arm_client: ActionClient = ActionClient(self, ExecuteShot, "execute_shot", callback_group=group)
         self.fit_client: ActionClient = ActionClient(
             self, IdentifyParameters, "identify_parameters", callback_group=group
@@ -167,6 +170,7 @@ class AgentNode(Node):
                 shots_budget=status.shots_budget,
                 revision=status.revision,
                 held_out_error=float(status.held_out_error),
+                decision=status.decision,
             )
         )
         self.health.set("phase", status.phase)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from std_srvs.srv import Trigger
 
 from cue_agent.peers import (
     ArmResult,
@@ -38,7 +40,7 @@ from cue_core.shots import Shot
 from cue_core.shots import ShotRecord as Record
 from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters
 from cue_msgs.msg import PredictedShot, ShotExecution
-from cue_msgs.srv import PredictShots
+from cue_msgs.srv import PredictShots, RollBack
 
 if TYPE_CHECKING:
     from cue_agent.agent_node import AgentNode
@@ -213,7 +215,7 @@ class RosPeers:
 
     def _ask(self, who: str, call: Callable[[], Any]) -> Any:
         """Return the answer of a call; a peer that is busy, e.g. for an earlier life of this node, is waited for."""
-        codes = {"twin": Code.FIT_FAILED, "fitter": Code.FIT_FAILED, "arm": Code.ARM_FAILED}
+        codes = {"twin": Code.FIT_FAILED, "fitter": Code.FIT_FAILED, "arm": Code.ARM_FAILED, "tracker": Code.NO_TABLE}
         begin = time.monotonic()
         while True:
             try:
@@ -282,7 +284,12 @@ class RosPeers:
         if resumed and estimate is not None and sorted(estimate.shot_ids) == sorted(request.shot_ids):
             return FitResult(0, "promoted before the restart", True, estimate)
         goal = IdentifyParameters.Goal(
-            shot_ids=list(request.shot_ids), seed=request.seed, evaluations=request.evaluations
+            shot_ids=list(request.shot_ids),
+            held_out_shot_ids=list(request.held_out_shot_ids),
+            parameters=list(request.parameters),
+            terms=list(request.terms),
+            seed=request.seed,
+            evaluations=request.evaluations,
         )
         client = self._node.fit_client
         result = self._ask("fitter", lambda: self._calls.action(client, goal, self._on_fit, "identify_parameters"))
@@ -290,6 +297,22 @@ class RosPeers:
         if result.error_code != IdentifyParameters.Result.NONE:
             return FitResult(int(result.error_code), result.error_msg, False, None)
         return FitResult(0, result.reason, bool(result.promoted), estimate_from_msg(result.estimate))
+
+    def roll_back(self, revision: int) -> FitResult:
+        """Have the fitter return to an earlier estimate."""
+        request = RollBack.Request(revision=revision)
+        response = self._ask("fitter", lambda: self._calls.service(self._node.roll_back_client, request))
+        if response.error_code != RollBack.Response.NONE:
+            return FitResult(int(response.error_code), response.error_msg, False, None)
+        return FitResult(0, "", True, estimate_from_msg(response.estimate))
+
+    def refine_perception(self) -> str:
+        """Have the tracker calibrate anew; the images that it got before that do not count any more."""
+        request = Trigger.Request()
+        response = self._ask("tracker", lambda: self._calls.service(self._node.recalibrate_client, request))
+        if response.success:
+            self._watch.forget_images()
+        return "" if response.success else response.message
 
     def _on_arm(self, feedback: Any) -> None:
         self._progress(f"arm {feedback.phase} {feedback.progress:.0%}")
@@ -302,8 +325,7 @@ class RosPeers:
 
     def _progress(self, text: str) -> None:
         if time.monotonic() - self._told > _FEEDBACK_PERIOD_S:
-            s = self._status
-            self.report(Status(s.phase, text, s.shots_used, s.shots_budget, s.revision, s.held_out_error))
+            self.report(replace(self._status, text=text))
 
     def report(self, status: Status) -> None:
         """Publish the status and the goal's feedback."""

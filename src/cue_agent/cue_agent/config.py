@@ -35,9 +35,9 @@ class AgentConfig:
     refit_level: float = setting(
         4.0, "mean squared stated deviations of a shot that call for a fit at once", low=0.0, high=1e6
     )
-    refit_gain: float = setting(0.25, "that unfitted shots should have taught together, likewise", "nat", 0.0, 1e6)
+    refit_gain: float = setting(0.7, "that unfitted shots should have taught together, likewise", "nat", 0.0, 1e6)
     agreement_shots: int = setting(
-        3, "newest shots that must agree with what was stated before them, to explore no more", low=1, high=1000
+        2, "newest shots that must agree with what was stated before them, to explore no more", low=1, high=1000
     )
     worth: float = setting(
         0.0003, "rest error that the best next shot must be expected to save, to explore further", "m", 0.0, 1.0

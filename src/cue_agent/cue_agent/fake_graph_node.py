@@ -11,6 +11,7 @@ import numpy as np
 from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from cue_agent.peers import ArmResult, FitRequest, Foresight, Prediction, TwinError, UnknownRevisionError
 from cue_agent.testing import FakePeers
@@ -41,7 +42,7 @@ from cue_msgs.msg import (
     TableInfo,
 )
 from cue_msgs.msg import ShotRecord as ShotRecordMsg
-from cue_msgs.srv import PredictShots
+from cue_msgs.srv import PredictShots, RollBack
 
 
 class FakeGraphNode(Node):
@@ -65,6 +66,8 @@ class FakeGraphNode(Node):
         self.estimate_out = self.create_publisher(ParameterEstimate, "parameter_estimate", LATCHED)
         self.create_subscription(AgentStatus, "agent_status", self.statuses.append, LATCHED)
         self.create_service(PredictShots, "predict_shots", self._predict, callback_group=self.group)
+        self.create_service(RollBack, "roll_back", self._roll_back, callback_group=self.group)
+        self.create_service(Trigger, "recalibrate", self._recalibrate, callback_group=self.group)
         self.arm = self._serve(ExecuteShot, "execute_shot", self._strike)
         self.fitter = self._serve(IdentifyParameters, "identify_parameters", self._fit)
         self.client: ActionClient = ActionClient(self, Calibrate, "calibrate", callback_group=self.group)
@@ -156,13 +159,27 @@ class FakeGraphNode(Node):
             goal.canceled()
             return IdentifyParameters.Result(error_code=IdentifyParameters.Result.CANCELED, error_msg="cancelled")
         request = goal.request
-        result = self.peers.fit(FitRequest(tuple(request.shot_ids), request.seed, request.evaluations), False)
+        names = tuple(request.held_out_shot_ids), tuple(request.parameters), tuple(request.terms)
+        result = self.peers.fit(FitRequest(tuple(request.shot_ids), request.seed, request.evaluations, *names), False)
         goal.succeed()
         if result.estimate is None:
             return IdentifyParameters.Result(error_code=result.code, error_msg=result.message)
         estimate = estimate_to_msg(result.estimate, seconds_to_stamp(self.clock_s))
         self.estimate_out.publish(estimate)
         return IdentifyParameters.Result(estimate=estimate, promoted=result.promoted, reason=result.message)
+
+    def _roll_back(self, request: RollBack.Request, response: RollBack.Response) -> RollBack.Response:
+        estimate = self.peers.roll_back(request.revision).estimate
+        assert estimate is not None
+        response.estimate = estimate_to_msg(estimate, seconds_to_stamp(self.clock_s))
+        self.estimate_out.publish(response.estimate)
+        return response
+
+    def _recalibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.message = self.peers.refine_perception()
+        response.success = not response.message
+        self.images(4)
+        return response
 
     def _predict(self, request: PredictShots.Request, response: PredictShots.Response) -> PredictShots.Response:
         shots = [shot_from_msg(s) for s in request.shots]

@@ -9,10 +9,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from cue_agent.peers import NOMINAL, Code, StrikeStatus
+from cue_agent.surprise import Expectation, Residual, Surprise
 from cue_core.errors import FileFormatError
 from cue_core.shot_log import append_line, read_lines
 from cue_core.shots import Shot
@@ -22,6 +24,34 @@ HELD_OUT = "held_out"
 ESCAPE = "escape"
 """Played among the held-out shots to free the cue ball; part of the budget, but neither fitted nor judged."""
 _SHOT_ID = re.compile(r"s(\d+)")
+
+
+class Action(Enum):
+    """What a judgement may come to; see :mod:`cue_agent.judgement`."""
+
+    SHOOT = "shoot"
+    FIT = "fit"
+    ENLARGE = "enlarge"
+    """Fit, and let held-out evidence choose terms beyond the usual ones."""
+    SHRINK = "shrink"
+    """Fit the usual terms alone again."""
+    PERCEIVE = "refine_perception"
+    HOLD_OUT = "hold_out"
+    DROP = "drop"
+    ROLL_BACK = "roll_back"
+    VALIDATE = "validate"
+    """Explore no more: fit what is not fitted yet, then play the held-out shots."""
+    STOP = "stop"
+
+    @property
+    def fits(self) -> bool:
+        """True when it asks for a fit."""
+        return self in (Action.FIT, Action.ENLARGE, Action.SHRINK)
+
+    @property
+    def settled_at_once(self) -> bool:
+        """True when nothing but the judgement itself is to be done, so that the next one is due."""
+        return self in (Action.DROP, Action.HOLD_OUT)
 
 
 @dataclass
@@ -37,6 +67,12 @@ class Attempt:
         struck: the tip passed the ball, as the arm says.
         usable: its record can be fitted.
         rest_error: of the prediction with the estimate of that time [m], NaN = not known.
+        expected: what was stated before it, None = nothing was.
+        residual: how far the outcome lay outside of that.
+        gain: that was expected of it towards the goal [nat], NaN = not known.
+        simulated: shots simulated to choose it.
+        seconds: of wall time that it took, its choice included.
+        flags: of its record.
     """
 
     shot: Shot
@@ -47,6 +83,13 @@ class Attempt:
     struck: bool = False
     usable: bool = False
     rest_error: float = float("nan")
+    expected: Expectation | None = None
+    residual: Residual | None = None
+    gain: float = float("nan")
+    simulated: int = 0
+    began: float = 0.0
+    seconds: float = 0.0
+    flags: tuple[str, ...] = ()
 
     @property
     def spent(self) -> bool:
@@ -67,6 +110,13 @@ class FitRound:
         promoted: the twin uses it.
         revision: of its estimate.
         message: why it failed, or was promoted or not.
+        terms: asked for: empty, or "auto".
+        held_out_ids: shots that only judged.
+        parameters: fitted; before the fit, those asked for, empty = the usual ones.
+        evaluations: simulated shots granted, 0 = the fitter's default.
+        chosen: its parameters go back to terms that held-out evidence chose.
+        seconds: of wall time.
+        after: count of attempts before it.
     """
 
     shot_ids: tuple[str, ...]
@@ -77,11 +127,55 @@ class FitRound:
     promoted: bool = False
     revision: int = NOMINAL
     message: str = ""
+    terms: tuple[str, ...] = ()
+    held_out_ids: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    evaluations: int = 0
+    chosen: bool = False
+    began: float = 0.0
+    seconds: float = 0.0
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One decision and its reason.
+
+    Attributes:
+        action: what is to be done.
+        reason: for people.
+        numbers: that led to it.
+        shot_id: the shot that it is about, empty = none.
+        revision: to roll back to.
+    """
+
+    action: Action
+    reason: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    shot_id: str = ""
+    revision: int = NOMINAL
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for the journal."""
+        about = {"shot_id": self.shot_id} if self.shot_id else {}
+        to = {"revision": self.revision} if self.action is Action.ROLL_BACK else {}
+        return {"action": self.action.value, **about, **to, "reason": self.reason, "numbers": dict(self.numbers)}
 
 
 @dataclass
 class SessionState:
-    """A session as its journal tells it."""
+    """A session as its journal tells it.
+
+    Attributes:
+        due: something happened that no judgement was passed on.
+        order: the judgement that is still to be carried out.
+        in_use: revisions of the twin's estimates, one after the other.
+        dropped: ids of shots that are not fitted any more.
+        held_back: ids of exploration shots that judge fits rather than being fitted.
+        perceived: for each refinement of perception, the count of attempts before it.
+        rolled_back: revisions that were given up.
+        explored_enough: why exploration ended; empty = it did not.
+    """
 
     instruction: str = ""
     shots: int = 0
@@ -93,6 +187,15 @@ class SessionState:
     started: float = 0.0
     attempts: list[Attempt] = field(default_factory=list)
     fits: list[FitRound] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
+    due: bool = False
+    order: Judgement | None = None
+    in_use: list[int] = field(default_factory=lambda: [NOMINAL])
+    dropped: list[str] = field(default_factory=list)
+    held_back: list[str] = field(default_factory=list)
+    perceived: list[int] = field(default_factory=list)
+    rolled_back: list[int] = field(default_factory=list)
+    explored_enough: str = ""
     unplayable: str = ""
     stopped: tuple[Code, str] | None = None
     result: dict[str, Any] | None = None
@@ -107,7 +210,7 @@ class SessionState:
             KeyError, ValueError: the line is malformed.
         """
         event, what = line["event"], line.get("what", "")
-        self.last_wall = float(line.get("wall", self.last_wall))
+        before, self.last_wall = self.last_wall, float(line.get("wall", self.last_wall))
         if event == "session":
             for name in ("instruction", "shots", "held_out_shots", "seed", "planner", "number", "next_shot"):
                 setattr(self, name, line[name])
@@ -115,19 +218,35 @@ class SessionState:
         elif event == "phase":
             self.phases.append((line["phase"], self.last_wall))
         elif event == "decision" and what == "shot":
-            self.attempts.append(Attempt(Shot(**line["shot"]), line["role"], line["revision"]))
+            self.attempts.append(self._attempt(line, before))
             self.next_shot += 1
         elif event == "outcome" and what == "shot":
-            attempt = self.attempts[-1]
-            attempt.status = StrikeStatus(line["status"])
-            attempt.message, attempt.struck, attempt.usable = line["message"], line["struck"], line["usable"]
-            attempt.rest_error = float(line["rest_error_m"])
+            self._shot_ended(line)
+        elif event == "decision" and what == "judgement":
+            self._judged(line)
         elif event == "decision" and what == "fit":
-            self.fits.append(FitRound(tuple(line["shot_ids"]), line["seed"], line["final"]))
+            fit = FitRound(tuple(line["shot_ids"]), line["seed"], line["final"], began=before, after=len(self.attempts))
+            fit.terms, fit.held_out_ids = tuple(line.get("terms", ())), tuple(line.get("held_out_shot_ids", ()))
+            fit.parameters, fit.evaluations = tuple(line.get("parameters", ())), int(line.get("evaluations", 0))
+            fit.chosen = bool(fit.terms or fit.parameters)
+            self.fits.append(fit)
+            self.order = None
         elif event == "outcome" and what == "fit":
             fit = self.fits[-1]
             fit.done, fit.code, fit.promoted = True, line["code"], line["promoted"]
             fit.revision, fit.message = line["revision"], line["message"]
+            fit.parameters = tuple(line.get("parameters", ()))
+            fit.seconds, self.due = self.last_wall - fit.began, True
+            if fit.promoted:
+                self.in_use.append(fit.revision)
+        elif event == "outcome" and what == "roll_back":
+            self.rolled_back.append(self.revision)
+            if line["revision"] != self.revision:
+                self.in_use.append(line["revision"])
+            self.order, self.due = None, True
+        elif event == "outcome" and what == "refine_perception":
+            self.perceived.append(len(self.attempts))
+            self.order, self.due = None, True
         elif event == "decision" and what == "unplayable":
             self.unplayable = line["reason"]
         elif event == "decision" and what == "stop":
@@ -138,6 +257,43 @@ class SessionState:
             self.delivered = True
         else:
             raise ValueError(f"unknown event {event!r} {what!r}")
+
+    def _attempt(self, line: Mapping[str, Any], began: float) -> Attempt:
+        attempt = Attempt(Shot(**line["shot"]), line["role"], line["revision"], began=began)
+        if line.get("expected"):
+            attempt.expected = Expectation.from_dict(line["expected"])
+        attempt.gain = float(line.get("gain_nat", float("nan")))
+        attempt.simulated = int(line.get("numbers", {}).get("simulated", 0)) if line.get("rank", 0) == 0 else 0
+        return attempt
+
+    def _shot_ended(self, line: Mapping[str, Any]) -> None:
+        attempt = self.attempts[-1]
+        attempt.status = StrikeStatus(line["status"])
+        attempt.message, attempt.struck, attempt.usable = line["message"], line["struck"], line["usable"]
+        attempt.rest_error = float(line["rest_error_m"])
+        attempt.flags = tuple(line.get("flags", ()))
+        attempt.seconds = self.last_wall - attempt.began
+        if line.get("residual") and attempt.expected is not None:
+            attempt.residual = Residual.from_dict(line["residual"], attempt.shot.shot_id, attempt.expected.shares)
+        if attempt.spent:
+            self.due, self.order = True, None
+
+    def _judged(self, line: Mapping[str, Any]) -> None:
+        judgement = Judgement(
+            Action(line["action"]),
+            line["reason"],
+            line["numbers"],
+            line.get("shot_id", ""),
+            line.get("revision", NOMINAL),
+        )
+        self.judgements.append(judgement)
+        self.due, self.order = judgement.action.settled_at_once, judgement
+        if judgement.action is Action.DROP:
+            self.dropped.append(judgement.shot_id)
+        elif judgement.action is Action.HOLD_OUT:
+            self.held_back.append(judgement.shot_id)
+        elif judgement.action is Action.VALIDATE:
+            self.explored_enough = judgement.reason
 
     def used(self, role: str | None = None) -> list[Attempt]:
         """Return the attempts that used up a shot of the budget, of one role or of all."""
@@ -152,8 +308,37 @@ class SessionState:
 
     @property
     def revision(self) -> int:
-        """Return the revision in use: of the last promoted fit, else the nominal one."""
-        return next((f.revision for f in reversed(self.fits) if f.promoted), NOMINAL)
+        """Return the revision in use: of the last promoted fit or roll back, else the nominal one."""
+        return self.in_use[-1]
+
+    @property
+    def to_fit(self) -> tuple[str, ...]:
+        """Return the ids of the exploration shots that a fit would take now."""
+        left_out = {*self.dropped, *self.held_back}
+        return tuple(i for i in self.usable_ids(EXPLORE) if i not in left_out)
+
+    @property
+    def unfitted(self) -> tuple[str, ...]:
+        """Return those of them that the last fit did not take; all where it took others besides."""
+        fitted = self.fits[-1].shot_ids if self.fits else ()
+        ids = self.to_fit
+        return ids if set(fitted) - set(ids) else tuple(i for i in ids if i not in fitted)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the parameters that fits take: chosen with the terms in use, else the usual ones ()."""
+        fit = next((f for f in reversed(self.fits) if f.promoted and f.revision not in self.rolled_back), None)
+        return fit.parameters if fit is not None and fit.chosen else ()
+
+    @property
+    def residuals(self) -> list[Residual]:
+        """Return how far each shot's outcome lay outside what was stated, in order."""
+        return [a.residual for a in self.attempts if a.residual is not None]
+
+    @property
+    def surprise(self) -> Surprise:
+        """Return what the exploration shots say of the twin's statements."""
+        return Surprise([a.residual for a in self.used(EXPLORE) if a.residual is not None])
 
     @property
     def tried_in_slot(self) -> int:

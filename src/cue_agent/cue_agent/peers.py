@@ -302,7 +302,7 @@ class Peers(Twin, Protocol):
         """Have parameters fitted. ``resumed``: the same was asked for before a restart."""
 
     def roll_back(self, revision: int) -> FitResult:
-        """Have an earlier promoted estimate used again; it comes under a new number, a second time under yet another."""
+        """Have an earlier promoted estimate used again, under a new number; asked twice, under two."""
 
     def refine_perception(self) -> str:
         """Have the tracker look for the table and the balls anew; return why it did not, empty = it does."""

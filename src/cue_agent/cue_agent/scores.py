@@ -68,6 +68,13 @@ def score(record: ShotRecord, prediction: Prediction) -> ShotScore:
     return score_shot(record, times, sampled, prediction.ball_ids)
 
 
+def place_stddev(record: ShotRecord) -> float:
+    """Return how far off the balls at rest after a shot may be seen [m], by the tracker; NaN where it does not say."""
+    variances = [np.trace(b.covariance) / 2 for b in record.after if b.in_play]
+    known = [float(v) for v in variances if np.isfinite(v) and v > 0]
+    return float(np.sqrt(np.median(known))) if known else float("nan")
+
+
 def score_to_dict(found: ShotScore) -> dict[str, Any]:
     """Return plain data for the summary."""
     return {"rest_error_m": found.rest_error, "along_track_error_m": found.along_track_error}

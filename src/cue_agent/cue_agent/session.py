@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from cue_agent.budgets import plan
 from cue_agent.config import AgentConfig
-from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, Journal, SessionState
+from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, Journal, Judgement, SessionState
+from cue_agent.judgement import Facts, enough, judge
 from cue_agent.peers import (
     FIT_TIME_RESET,
     NOMINAL,
@@ -27,11 +30,13 @@ from cue_agent.peers import (
 )
 from cue_agent.planners import TURNS, Choice, Context, Option, Planner, choose_held_out, judges
 from cue_agent.reach import MakeReach, Reach
-from cue_agent.scores import replay, score, score_to_dict
-from cue_agent.steps import Choose, Fit, Step, Stop, Strike, next_step
+from cue_agent.scores import place_stddev, replay, score, score_to_dict
+from cue_agent.steps import Choose, Fit, Judge, RefinePerception, RollBack, Step, Stop, Strike, next_step
 from cue_agent.summary import Judged, SessionResult, build_summary, summary_lines, write_json
+from cue_agent.surprise import Expectation, residual
 from cue_core.arm_codes import ArmCode
 from cue_core.errors import CueError
+from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import ShotLog
 from cue_core.shots import Shot, ShotRecord
 from cue_core.table import TableModel
@@ -148,7 +153,8 @@ class Session:
         state = self._state
         used = state.used()
         error = next((a.rest_error for a in reversed(used) if a.rest_error == a.rest_error), float("nan"))
-        self._peers.report(Status(self._phase, text, len(used), state.shots, state.revision, error))
+        decision = json.dumps(state.judgements[-1].to_dict()) if state.judgements else ""
+        self._peers.report(Status(self._phase, text, len(used), state.shots, state.revision, error, decision))
         self._log(f"{self._phase}: {text}")
 
     def _take(self, step: Step) -> None:
@@ -158,6 +164,56 @@ class Session:
             self._strike(step.attempt, resumed=True)
         elif isinstance(step, Fit):
             self._fit(step)
+        elif isinstance(step, Judge):
+            self._decide(judge(self._state, self._facts(), self._config))
+        elif isinstance(step, RollBack):
+            self._roll_back(step.revision)
+        elif isinstance(step, RefinePerception):
+            self._refine_perception()
+
+    def _decide(self, judgement: Judgement) -> None:
+        """Write a judgement down and tell it; what it asks for is the next step."""
+        self._journal.write("decision", what="judgement", **judgement.to_dict())
+        self._tell(f"decided: {judgement.action.value.replace('_', ' ')}, {judgement.reason}")
+
+    def _facts(self) -> Facts:
+        """Gather what a judgement rests on beside the journal: errors of replayed shots."""
+        state = self._state
+        current, before = state.in_use[-1], state.in_use[-2] if len(state.in_use) > 1 else NOMINAL
+        rounds = [f for f in state.fits if f.promoted]
+        newest = next((f for f in reversed(rounds) if f.revision == current), None)
+        if newest is None:  # unfitted, or rolled back
+            return Facts(plan(state, self._config), place_stddev=self._place_stddev())
+        seen = {i for f in rounds for i in f.shot_ids if f.revision <= current}
+        fresh = [i for i in state.usable_ids(EXPLORE) if i not in seen]
+        rivals = {i: (self._rest_error(i, current), self._rest_error(i, before)) for i in fresh}
+        fitted = {i: self._rest_error(i, current) for i in newest.shot_ids}
+        return Facts(plan(state, self._config), fitted, rivals if before != NOMINAL else {}, self._place_stddev())
+
+    def _rest_error(self, shot_id: str, revision: int) -> float:
+        found = self._score(shot_id, revision)
+        return float("nan") if found is None else found.rest_error
+
+    def _place_stddev(self) -> float:
+        newest = next((a.shot.shot_id for a in reversed(self._state.attempts) if a.usable), "")
+        return place_stddev(self._records[newest]) if newest in self._records else float("nan")
+
+    def _roll_back(self, revision: int) -> None:
+        self._enter("fit", f"returning to revision {revision}")
+        result = self._peers.roll_back(revision)
+        new = result.estimate.revision if result.estimate is not None else self._state.revision
+        self._journal.write(
+            "outcome", what="roll_back", code=result.code, message=result.message, revision=new, of=revision
+        )
+        self._tell(result.message or f"revision {revision} is in use again, as revision {new}")
+
+    def _refine_perception(self) -> None:
+        self._enter("reconstruct", "having the table and the balls looked for anew")
+        problem = self._peers.refine_perception()
+        if not problem:
+            self._peers.scene()  # waits until they are found
+        self._journal.write("outcome", what="refine_perception", message=problem)
+        self._tell(problem or "table and balls were looked for anew")
 
     def _choose(self, step: Choose) -> None:
         state = self._state
@@ -174,12 +230,20 @@ class Session:
             )
             self._log(f"{reason}: {numbers}")
             return
+        if step.role == EXPLORE and step.rank == 0:
+            stop = enough(state, choice.numbers, self._config)
+            if stop is not None:
+                self._decide(stop)
+                return
         shot = option.candidate.shot(self._journal.next_shot_id())
         role = step.role if step.role == EXPLORE or judges(option.candidate) else ESCAPE
+        expected = self._expectation(shot, option)
         self._journal.write(
             "decision",
             what="shot",
             shot=asdict(shot),
+            expected=None if expected is None else expected.to_dict(),
+            gain_nat=option.value.gain if "gain" in choice.numbers else float("nan"),  # else chosen without a goal
             role=role,
             slot=step.slot,
             rank=step.rank,
@@ -226,8 +290,28 @@ class Session:
             turn=turn,
             rng=np.random.default_rng([state.seed, state.number, _ROLES[step.role], step.slot, turn]),
             config=self._config,
+            surprise=state.surprise,
+            shots_left=state.shots - len(state.used()),
+            progress=self._progress,
         )
         return choose_held_out(context) if step.role == HELD_OUT else self._planner.choose(context)
+
+    def _progress(self, text: str) -> None:
+        """Tell what is being done; raises when the session should not go on."""
+        self._peers.check()
+        self._tell(text)
+
+    def _expectation(self, shot: Shot, option: Option) -> Expectation | None:
+        """Return what is stated of a shot before it is played; None where the twin has nothing to say."""
+        if shot.elevation > 0:  # how the tip and the slate share such a blow the twin does not know
+            return None
+        scene, foreseen = self._peers.scene(), option.foresight
+        try:
+            if foreseen is None:
+                (foreseen,) = self._peers.look_ahead([shot], scene.balls, revision=self._state.revision)
+        except TwinError as error:
+            self._log(f"nothing is stated of shot {shot.shot_id}: {error}")
+        return None if foreseen is None else Expectation.of(foreseen, scene.table, shot.speed, scene.balls)
 
     def _reach_on(self, table: TableModel) -> Reach:
         if self._reach is None or self._reach[0] != table:
@@ -295,6 +379,9 @@ class Session:
             self._records[shot_id] = record
         if usable:
             errors = {r: self._score(shot_id, r) for r in {NOMINAL, attempt.revision}}
+        stated = None
+        if usable and record is not None and attempt.expected is not None:
+            stated = residual(record, attempt.expected, self._config.measurement_stddev)
         told = {r: score_to_dict(s) for r, s in errors.items() if s is not None}
         nothing = {"rest_error_m": float("nan"), "along_track_error_m": float("nan")}
         achieved = record.achieved if record is not None else result.achieved
@@ -312,6 +399,7 @@ class Session:
             achieved=None if achieved is None else asdict(achieved),
             **told.get(attempt.revision, nothing),
             unfitted=told.get(NOMINAL, nothing),
+            residual=None if stated is None else stated.to_dict(),
         )
         if status is StrikeStatus.TIME_RESET:
             raise SessionEndedError(Code.TIME_RESET, result.message or "the clock jumped back")
@@ -326,21 +414,25 @@ class Session:
         number = len(state.fits) - (1 if step.resumed else 0)
         if step.resumed is None:
             stream = np.random.SeedSequence([state.seed, state.number, _FIT_STREAM, number])
-            seed = int(stream.generate_state(1)[0])
-            evaluations = self._config.fit_evaluations
+            shares = plan(state, self._config)
             self._journal.write(
                 "decision",
                 what="fit",
                 fit=number,
                 shot_ids=list(step.shot_ids),
-                seed=seed,
-                evaluations=evaluations,
+                held_out_shot_ids=state.held_back if len(state.held_back) > 1 else [],  # one shot decides nothing
+                terms=list(step.terms),
+                parameters=list(step.parameters),
+                seed=int(stream.generate_state(1)[0]),
+                evaluations=shares.last_evaluations if step.final else shares.evaluations,
                 final=step.final,
-                reason="last fit before the held-out shots" if step.final else "refit schedule",
+                reason=step.why,
             )
         fit = state.fits[-1]
         self._enter("fit", f"fitting {len(fit.shot_ids)} shots" + (", the last fit" if fit.final else ""))
-        request = FitRequest(fit.shot_ids, fit.seed, self._config.fit_evaluations)
+        request = FitRequest(
+            fit.shot_ids, fit.seed, fit.evaluations, fit.held_out_ids, () if fit.terms else step.parameters, fit.terms
+        )
         result = self._peers.fit(request, step.resumed is not None)
         self._journal.write(
             "outcome",
@@ -352,6 +444,7 @@ class Session:
             revision=result.estimate.revision if result.estimate is not None else NOMINAL,
             train_error_m=result.estimate.train_error if result.estimate is not None else float("nan"),
             held_out_error_m=result.estimate.held_out_error if result.estimate is not None else float("nan"),
+            parameters=[] if result.estimate is None else fitted_names(result.estimate),
         )
         if result.code == FIT_TIME_RESET:
             raise SessionEndedError(Code.TIME_RESET, result.message or "the clock jumped back")
@@ -397,6 +490,11 @@ class Session:
         self._journal.write("result", result=_plain(result.to_dict()))
         self._enter("stopped", reason)
         return result
+
+
+def fitted_names(estimate: ParameterEstimate) -> list[str]:
+    """Return the names of the parameters that an estimate was fitted in."""
+    return [name for name, frozen in zip(PARAMETERS, estimate.frozen, strict=True) if not frozen]
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:

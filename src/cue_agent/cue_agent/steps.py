@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cue_agent.config import AgentConfig
-from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, FitRound, SessionState
+from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Action, Attempt, FitRound, Judgement, SessionState
 from cue_agent.peers import NOMINAL, Code, StrikeStatus
+
+AUTO = "auto"
+"""Of ``IdentifyParameters``: let held-out evidence choose the terms."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,41 @@ class Strike:
 
 
 @dataclass(frozen=True)
+class Judge:
+    """Pass judgement on what happened last."""
+
+
+@dataclass(frozen=True)
 class Fit:
-    """Fit these shots. ``resumed``: it was decided on before a restart."""
+    """Fit these shots. ``resumed``: it was decided on before a restart.
+
+    Attributes:
+        shot_ids: to fit.
+        final: no exploration comes after it.
+        why: it is done.
+        terms: empty, or "auto".
+        parameters: to fit, empty = the usual ones.
+        resumed: see above.
+    """
 
     shot_ids: tuple[str, ...]
     final: bool
+    why: str = ""
+    terms: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     resumed: FitRound | None = None
+
+
+@dataclass(frozen=True)
+class RollBack:
+    """Return to an earlier estimate."""
+
+    revision: int
+
+
+@dataclass(frozen=True)
+class RefinePerception:
+    """Have the tracker look anew."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +77,7 @@ class Stop:
     reason: str
 
 
-Step = Choose | Strike | Fit | Stop
+Step = Choose | Strike | Judge | Fit | RollBack | RefinePerception | Stop
 
 
 def next_step(state: SessionState, config: AgentConfig) -> Step:
@@ -55,52 +87,54 @@ def next_step(state: SessionState, config: AgentConfig) -> Step:
     if state.attempts and state.attempts[-1].status is None:
         return Strike(state.attempts[-1])
     if state.fits and not state.fits[-1].done:
-        return Fit(state.fits[-1].shot_ids, state.fits[-1].final, state.fits[-1])
+        fit = state.fits[-1]
+        return Fit(fit.shot_ids, fit.final, terms=fit.terms, parameters=fit.parameters, resumed=fit)
     trouble = _trouble(state, config)
     if trouble is not None:
         return trouble
+    order = state.order
+    if order is not None and order.action is Action.ROLL_BACK:
+        return RollBack(order.revision)
+    if order is not None and order.action is Action.PERCEIVE:
+        return RefinePerception()
+    if not state.explored_enough and not state.unplayable:
+        return _explore(state)
+    return _validate(state, config)
 
-    explored, held_out, escaped = state.used(EXPLORE), state.used(HELD_OUT), state.used(ESCAPE)
-    budget = exploration_budget(state, config)
-    agreed = len(explored) < budget and agreement(state, config)
-    exploring = len(explored) < budget and not agreed and not state.unplayable and not held_out and not escaped
-    fit = _due_fit(state, config, exploring, len(explored))
-    if fit is not None:
-        return fit
-    if exploring:
-        return Choose(EXPLORE, len(explored), state.tried_in_slot)
-    judged = len(state.usable_ids(HELD_OUT))
-    # What was kept back and not needed is played too: one more shot that judges.
-    wanted = state.held_out_shots if agreed else state.shots
-    enough = judged >= wanted or len(state.used()) >= state.shots
+
+def _explore(state: SessionState) -> Step:
+    if state.due:
+        return Judge()
+    order = state.order
+    if order is not None and order.action.fits:
+        return _fit(state, order, False)
+    return Choose(EXPLORE, len(state.used(EXPLORE)), state.tried_in_slot)
+
+
+def _validate(state: SessionState, config: AgentConfig) -> Step:
+    order = state.order
+    if state.unfitted:  # nothing is kept from the twin that it may learn from
+        return _fit(state, order, True)
+    held_out, judged = state.used(HELD_OUT), len(state.usable_ids(HELD_OUT))
     if state.unplayable and judged < min(config.min_held_out, state.held_out_shots):
         return Stop(Code.UNPLAYABLE, f"{state.unplayable}; {len(held_out)} held-out shots were played")
     if state.revision == NOMINAL:
         why = state.fits[-1].message if state.fits else "no shot could be fitted"
         return Stop(Code.FIT_FAILED, f"no estimate was promoted: {why}")
-    if not enough and not state.unplayable:
-        return Choose(HELD_OUT, len(held_out) + len(escaped), state.tried_in_slot)
-    return Stop(Code.NONE, state.unplayable or ("agreement" if agreed else "budget"))
+    if state.due:
+        return Judge()
+    if state.unplayable or (order is not None and order.action is Action.STOP):
+        return Stop(Code.NONE, state.unplayable or (order.reason if order is not None else ""))
+    return Choose(HELD_OUT, len(held_out) + len(state.used(ESCAPE)), state.tried_in_slot)
 
 
-def exploration_budget(state: SessionState, config: AgentConfig) -> int:
-    """Return how many shots may explore.
-
-    ``reserve_shots`` are kept back for what befalls the held-out shots. Where exploration shots turned out unusable,
-    so may held-out ones: as many more, up to ``spare_shots`` together, while enough remain for a first fit.
-    """
-    unusable = sum(not a.usable for a in state.used(EXPLORE))
-    most = state.shots - state.held_out_shots
-    kept = min(config.reserve_shots + unusable, max(config.spare_shots, config.reserve_shots))
-    return max(most - kept, min(config.first_fit, most))
-
-
-def agreement(state: SessionState, config: AgentConfig) -> bool:
-    """Tell whether the newest exploration shots were all predicted well by a fit that had not seen them."""
-    newest = state.used(EXPLORE)[-config.agreement_shots :]
-    return len(newest) == config.agreement_shots and all(
-        a.revision != NOMINAL and a.rest_error < config.agreement_error for a in newest
-    )
+def _fit(state: SessionState, order: Judgement | None, final: bool) -> Fit:
+    """Return the fit of all that may be fitted: of the parameters in use, unless terms are to be added or removed."""
+    action = order.action if order is not None else Action.FIT
+    if action is Action.ENLARGE:
+        return Fit(state.to_fit, final, "enlarge", (AUTO,))
+    why = "last fit before the held-out shots" if final else order.reason if order is not None else ""
+    return Fit(state.to_fit, final, why, parameters=() if action is Action.SHRINK else state.parameters)
 
 
 def _trouble(state: SessionState, config: AgentConfig) -> Stop | None:
@@ -124,14 +158,3 @@ def _trouble(state: SessionState, config: AgentConfig) -> Stop | None:
         ids = ", ".join(a.shot.shot_id for a in used[-unseen:])
         return Stop(Code.NOT_OBSERVED, f"the arm reports strokes but the camera saw nothing move: shots {ids}")
     return None
-
-
-def _due_fit(state: SessionState, config: AgentConfig, exploring: bool, explored: int) -> Fit | None:
-    ids = state.usable_ids(EXPLORE)
-    fitted = state.fits[-1].shot_ids if state.fits else ()
-    if not ids or ids == fitted:  # nothing new to learn from
-        return None
-    if not exploring:
-        return Fit(ids, final=True)
-    due = explored >= config.first_fit and (explored - config.first_fit) % config.fit_every == 0
-    return Fit(ids, final=False) if due else None

@@ -209,6 +209,19 @@ class Residual:
     z2: Mapping[int, float]
     pocket: Mapping[int, tuple[float, bool]]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for the journal, without what the expectation beside it says."""
+        return {
+            "z2": {str(i): round(v, 4) for i, v in self.z2.items()},
+            "pocket": {str(i): [round(p, 4), gone] for i, (p, gone) in self.pocket.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], shot_id: str, shares: Mapping[str, float]) -> Residual:
+        """Read back what :meth:`to_dict` wrote."""
+        pocket = {int(i): (float(p), bool(gone)) for i, (p, gone) in data["pocket"].items()}
+        return cls(shot_id, shares, {int(i): float(v) for i, v in data["z2"].items()}, pocket)
+
     @property
     def level(self) -> float:
         """Return the mean of z^2 per degree of freedom; NaN when no ball counts."""
@@ -273,6 +286,18 @@ class Surprise:
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return level and count per trait, for the journal."""
         return {t: {"level": round(self.level(t), 3), "count": round(self.count(t), 2)} for t in TRAITS}
+
+
+def likely(residuals: Sequence[Residual]) -> bool:
+    """Tell whether outcomes together lie where 95 % of those that are as stated do.
+
+    Their sum of z^2 is held against chi^2 by the approximation of Wilson & Hilferty (1931). False without any.
+    """
+    balls = sum(len(r.z2) for r in residuals)
+    if not balls:
+        return False
+    spread = 2 / (9 * 2 * balls)
+    return sum(sum(r.z2.values()) for r in residuals) <= 2 * balls * (1 - spread + 1.645 * math.sqrt(spread)) ** 3
 
 
 def coverage95(residuals: Sequence[Residual]) -> float:

@@ -134,6 +134,8 @@ class FakePeers:
     fits: list[FitRequest] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
     shown: list[Shot] = field(default_factory=list)
+    rolled_back: list[int] = field(default_factory=list)
+    refined: int = 0
     simulated: int = 0
     cancelled: bool = False
 
@@ -320,6 +322,23 @@ class FakePeers:
         estimate = replace(ParameterEstimate.nominal(), revision=revision, shot_ids=request.shot_ids)
         self.hook("fitted")
         return FitResult(0, "promoted", True, estimate)
+
+    def roll_back(self, revision: int) -> FitResult:
+        """See :class:`cue_agent.peers.Peers`."""
+        self._call("roll_back")
+        self.check()
+        new = max(self.estimates) + 1
+        self.estimates[new] = self.estimates[revision]
+        self.rolled_back.append(revision)
+        estimate = replace(ParameterEstimate.nominal(), revision=new)
+        return FitResult(0, f"rolled back to revision {revision}", True, estimate)
+
+    def refine_perception(self) -> str:
+        """See :class:`cue_agent.peers.Peers`."""
+        self._call("refine_perception")
+        self.check()
+        self.refined += 1
+        return ""
 
     def report(self, status: Status) -> None:
         """See :class:`cue_agent.peers.Peers`."""

@@ -38,7 +38,7 @@ QUICK = {
     "quiet_timeout": 0.5,
     "answer_timeout": 1.0,
     "peer_timeout": 5.0,
-    "agreement_error": 0.0,
+    "worth": 0.0,
 }
 _domains = itertools.cycle(range(80, 90))
 

@@ -1,4 +1,4 @@
-"""The fitter node: action ``identify_parameters`` over the shots recorded so far.
+"""The fitter node: action ``identify_parameters`` over the shots recorded so far, service ``roll_back``.
 
 Subscribes ``table_info`` and ``shot_records``, publishes promoted estimates on ``parameter_estimate`` (latched; the
 nominal ones, revision 0, until there is another), keeps every estimate in ``run_dir/estimates.jsonl``.
@@ -37,6 +37,7 @@ from cue_identify.pace import Pace
 from cue_identify.replay import Progress, TwinSimulator
 from cue_identify.store import EstimateStore
 from cue_msgs.action import IdentifyParameters
+from cue_msgs.srv import RollBack
 
 _FEEDBACK_PERIOD = 0.2  # [s]
 
@@ -90,9 +91,23 @@ class FitterNode(Node):
             cancel_callback=lambda handle: CancelResponse.ACCEPT,
             callback_group=group,
         )
+        self.create_service(RollBack, "roll_back", self._roll_back, callback_group=group)
         threshold = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False)
         self._jumps = self.get_clock().create_jump_callback(threshold, post_callback=self._on_jump)
         self._publish()
+
+    def _roll_back(self, request: RollBack.Request, response: RollBack.Response) -> RollBack.Response:
+        with self._turn:  # a fit that began before ends first: its estimate would come on top
+            try:
+                self._store.roll_back(request.revision)
+                self._publish()
+                self.get_logger().info(f"revision {self._store.present.revision} is revision {request.revision} again")
+            except UnknownNameError as error:
+                response.error_code, response.error_msg = RollBack.Response.UNKNOWN_REVISION, str(error)
+            except CueError as error:
+                response.error_code, response.error_msg = RollBack.Response.NOT_KEPT, str(error)
+            response.estimate = estimate_to_msg(self._store.present, self.get_clock().now().to_msg())
+        return response
 
     def _read_log(self) -> None:
         if not self._settings.run_dir:

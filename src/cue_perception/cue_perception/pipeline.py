@@ -219,6 +219,14 @@ class Pipeline:
         self.recorder.note({CAMERA_MOVED})
         self._restart_time()
 
+    def recalibrate(self) -> str:
+        """Look for table and balls anew from the next images on; return why not, empty = it is done."""
+        if self.recorder.recording or self.recorder.open_shot_id:
+            return f"shot {self.recorder.open_shot_id or 'without a name'} is being recorded"
+        if self._detector is not None:
+            self._lose_calibration("asked to calibrate anew")
+        return ""
+
     def on_execution(self, execution: Execution) -> ShotRecord | None:
         """Take news from the arm; returns a record when that closes one."""
         return self.recorder.on_execution(execution)

@@ -11,6 +11,7 @@ from builtin_interfaces.msg import Time
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
@@ -76,6 +77,7 @@ class TrackerNode(Node):
         images = IMAGES_LOCKSTEP if config.lockstep else IMAGES_LIVE
         self.create_subscription(ShotExecution, "shot_execution", self._on_execution, LATCHED, callback_group=group)
         self.create_subscription(CameraInfo, "camera/camera_info", self._on_lens, images, callback_group=group)
+        self.create_service(Trigger, "recalibrate", self._on_recalibrate, callback_group=group)
         kind, suffix = (CompressedImage, "/compressed") if config.transport == "compressed" else (Image, "")
         self.create_subscription(kind, f"camera/image_raw{suffix}", self._on_image, images, callback_group=group)
 
@@ -104,6 +106,7 @@ class TrackerNode(Node):
                 convert.stamp_to_seconds(msg.header.stamp),
                 convert.stroke_from_msg(msg.stroke),
                 msg.error_code,
+                msg.pace,
             )
         except (CueError, ValueError) as error:
             self._complain(f"shot_execution is not usable: {error}")
@@ -114,6 +117,15 @@ class TrackerNode(Node):
             # The clock may stand, so no image will tell that the shot is open or closed: say it of the last one.
             self._answer.open_shot_id = self._pipeline.recorder.open_shot_id
             self._states.publish(self._answer)
+
+    def _on_recalibrate(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.message = self._pipeline.recalibrate()
+        response.success = not response.message
+        if response.success and self._answer is not None:
+            # The clock may stand, so that no image would come: say of the last one that more are wanted.
+            self._answer.calibrated = self._answer.settled = False
+            self._states.publish(self._answer)
+        return response
 
     def _on_image(self, msg: Image | CompressedImage) -> None:
         begin = time.perf_counter()
