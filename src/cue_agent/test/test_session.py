@@ -128,11 +128,11 @@ def _count(tmp_path, settings):
     return peers, count[0]
 
 
-def test_kill_at_every_call_and_resume(tmp_path):
+def test_l08_kill_at_every_call_and_resume(tmp_path):
     settings = {"shots": 5, "held_out_shots": 1, "probes": 1, "first_fit": 2, "worth": 0.0}
     whole, calls = _count(tmp_path, settings)
     assert len(whole.struck) == 5
-    for kill_at in range(1, calls + 1, 9):
+    for kill_at in range(1, calls + 1, 17):
         folder = tmp_path / str(kill_at)
         folder.mkdir()
         peers, count = FakePeers(), [0]
@@ -152,7 +152,7 @@ def test_kill_at_every_call_and_resume(tmp_path):
         assert len(events(folder, "session")) == 1
 
 
-def test_kill_after_every_line_of_the_journal(tmp_path, monkeypatch):
+def test_l08_kill_after_every_line_of_the_journal(tmp_path, monkeypatch):
     settings = {"shots": 3, "held_out_shots": 1, "probes": 1, "first_fit": 1, "worth": 0.0}
     whole, _ = _count(tmp_path, settings)
     lines = len(read_lines(tmp_path / "whole" / "agent.jsonl"))
@@ -178,6 +178,51 @@ def test_kill_after_every_line_of_the_journal(tmp_path, monkeypatch):
         result = run(folder, peers, **settings)
         assert result.code == Code.NONE, f"killed after line {kill_at}: {result.message}"
         assert played(peers) == played(whole), f"killed after line {kill_at}"
+
+
+class Misled(FakePeers):
+    """Its second fit is far off, and passes all the same."""
+
+    def fit(self, request, resumed):
+        result = super().fit(request, resumed)
+        if len(self.fits) == 2:
+            self.estimates[result.estimate.revision] = 0.3
+        return result
+
+
+def test_l08_kill_after_each_kind_of_decision(tmp_path, monkeypatch):
+    """Perception is refined, a shot held out, terms are added and an estimate is rolled back, killed or not."""
+    settings = {"shots": 9, "held_out_shots": 1, "first_fit": 2, "worth": 0.0, "min_held_out": 1}
+    settings |= {"max_place_stddev": 1e-6, "hold_gain": 99.0, "max_held_back": 1, "terms_from": 3, "terms_level": 1.0}
+    write, whole, folder = Journal.write, Misled(), tmp_path / "whole"
+    folder.mkdir()
+    run(folder, whole, **settings)
+    kinds = {}
+    for number, line in enumerate(read_lines(folder / "agent.jsonl"), start=1):
+        kinds.setdefault((line["event"], line.get("what"), line.get("action")), number)
+    told = {action for _, what, action in kinds if what == "judgement"}
+    assert told >= {"shoot", "fit", "enlarge", "refine_perception", "hold_out", "roll_back", "validate", "stop"}, told
+    assert whole.refined == 1 and whole.rolled_back and any(f.terms for f in whole.fits)
+    rare = {"roll_back", "refine_perception", "enlarge", "hold_out"}  # the others: see the test before
+    watched = [n for (_, what, action), n in kinds.items() if {what, action} & rare]
+    for kill_at in watched:
+        folder, count, peers = tmp_path / str(kill_at), [0], Misled()
+        folder.mkdir()
+
+        def killing(self, event, count=count, kill_at=kill_at, **values):
+            write(self, event, **values)
+            count[0] += 1
+            if count[0] == kill_at:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "write", killing)
+            with pytest.raises(Killed):
+                run(folder, peers, **settings)
+        result = run(folder, peers, **settings)
+        assert result.code == Code.NONE and played(peers) == played(whole), f"killed after line {kill_at}"
+        assert peers.rolled_back == whole.rolled_back and peers.refined == 1
+        assert [f.shot_ids for f in peers.fits] == [f.shot_ids for f in whole.fits]
 
 
 def test_finished_but_undelivered_result_is_handed_over_without_a_stroke(tmp_path):
@@ -267,7 +312,7 @@ def test_simulated_arm_may_break_off_now_and_then(tmp_path):
     assert result.code == Code.NONE and result.shots_used == 12 == len(peers.struck)
 
 
-def test_unseen_stroke_is_not_fitted_and_the_second_stops(tmp_path):
+def test_a05_unseen_stroke_is_not_fitted_and_the_second_stops(tmp_path):
     peers = FakePeers(faults={"record": [lambda _id: None]})
     result = run(tmp_path, peers, worth=0.0)
     assert result.code == Code.NONE and result.shots_used == 12
@@ -329,7 +374,7 @@ def test_raised_escape_is_played_but_neither_fitted_nor_judged(tmp_path, after):
     assert summary["escape_shots"] == (after == 7)
 
 
-def test_no_motion_record_counts_as_unseen(tmp_path):
+def test_a05_no_motion_record_counts_as_unseen(tmp_path):
     peers = FakePeers()
 
     def still(shot_id):
