@@ -15,7 +15,8 @@ from cue_agent.peers import NOMINAL, Foresight, Prediction, Scene, Twin
 from cue_agent.reach import Reach, playable
 from cue_agent.surprise import Surprise
 from cue_agent.value import Value, evaluate, safe, to_come, worth
-from cue_core.shots import ShotRecord
+from cue_core.balls import BallState
+from cue_core.shots import Shot, ShotRecord
 
 TURNS = 4
 _CHUNK = 8
@@ -98,6 +99,40 @@ class Examined:
     candidate: Candidate
     seen: Foresight
     value: Value
+
+
+@dataclass
+class Counted:
+    """A twin that counts: compute is budgeted in simulated shots, never in seconds.
+
+    Attributes:
+        twin: that answers.
+        simulated: shots so far.
+    """
+
+    twin: Twin
+    simulated: int = 0
+
+    def predict(
+        self,
+        shots: Sequence[Shot],
+        balls: Sequence[BallState],
+        *,
+        revision: int = NOMINAL,
+        ensemble: int = 0,
+        times: Sequence[float] = (),
+    ) -> list[Prediction | None]:
+        """See :class:`cue_agent.peers.Twin`."""
+        self.simulated += len(shots) * (1 + ensemble)
+        return self.twin.predict(shots, balls, revision=revision, ensemble=ensemble, times=times)
+
+    def look_ahead(
+        self, shots: Sequence[Shot], balls: Sequence[BallState], *, revision: int = NOMINAL
+    ) -> list[Foresight | None]:
+        """See :class:`cue_agent.peers.Twin`."""
+        found = self.twin.look_ahead(shots, balls, revision=revision)
+        self.simulated += sum(1 if f is None else 1 + len(f.rests) for f in found)
+        return found
 
 
 def _rounded(value: Any) -> Any:

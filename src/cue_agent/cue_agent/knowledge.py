@@ -23,7 +23,9 @@ from cue_core.shots import Shot
 from cue_core.table import TableModel
 
 SCATTER_SCALE = 0.05
-"""Scatter of rest positions that halves what a shot is worth [m]."""
+"""Scatter of rest positions that halves a shot's weight [m]."""
+LESSON_SCALE = 0.20
+"""The same for what it teaches: chaos is marginalised in its information; this is for what no line explains."""
 _KINDS = ("aimed", "cushion", "random")  # of typical shots
 _GAP = 0.01  # [m] between balls strewn on the table
 _TRIES = 200
@@ -31,9 +33,9 @@ _TRIES = 200
 Ask = Callable[[Sequence[Shot], Sequence[BallState]], Sequence[Foresight | None]]
 
 
-def quiet(scatter: float) -> float:
+def quiet(scatter: float, scale: float = SCATTER_SCALE) -> float:
     """Return the weight q = 1 / (1 + (s / s_0)^2), 0..1, of a shot whose outcome luck scatters by ``scatter`` [m]."""
-    return 1.0 / (1.0 + (scatter / SCATTER_SCALE) ** 2)
+    return 1.0 / (1.0 + (scatter / scale) ** 2)
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class Knowledge:
 
 
 def lesson(seen: Foresight) -> np.ndarray:
-    """Return the (d, d) information of a shot, less what luck swamps: chaos passes for information where it is bent."""
-    return quiet(seen.scatter) * seen.information
+    """Return the (d, d) information of a shot, less of one so chaotic that a fit may not follow it."""
+    return quiet(seen.scatter, LESSON_SCALE) * seen.information
 
 
 def strew(table: TableModel, ball_ids: Sequence[int], rng: np.random.Generator) -> tuple[BallState, ...]:

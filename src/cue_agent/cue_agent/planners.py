@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from cue_agent.choice import (
     TURNS,
     Choice,
     Context,
+    Counted,
     Examined,
     Option,
     Planner,
@@ -45,22 +46,24 @@ class _Chooser:
     """What planners that look for the best share: proposals, a shortlist, its numbers."""
 
     def __init__(self) -> None:
-        self._goals: dict[tuple[object, ...], Knowledge | None] = {}
+        self._goal: tuple[tuple[object, ...], int, Knowledge | None] | None = None
 
     def knowledge(self, context: Context) -> Knowledge | None:
         """Return what is known and wanted; it depends on estimate, table and balls in play alone."""
         table, config = context.scene.table, context.config
         ids = tuple(sorted(b.ball_id for b in context.scene.balls if b.in_play))
-        key = (context.revision, repr(table.to_dict()), ids, id(context.twin))
-        if key not in self._goals:
+        key = (context.revision, repr(table.to_dict()), ids)
+        # A smaller slot is another session, with estimates of its own.
+        if self._goal is None or self._goal[0] != key or context.slot < self._goal[1]:
             context.progress("what do typical shots depend on")
             rng = np.random.default_rng([config.seed, len(ids), 0x60A1])
 
             def ask(shots: Sequence[Shot], balls: Sequence[BallState]) -> Sequence[Foresight | None]:
                 return context.twin.look_ahead(shots, balls, revision=context.revision)
 
-            self._goals = {key: typical_goal(table, ids, speeds_of(config), config.goal_shots, rng, ask)}
-        return self._goals[key]
+            found = typical_goal(table, ids, speeds_of(config), config.goal_shots, rng, ask)
+            self._goal = key, context.slot, found
+        return self._goal[2]
 
     def propose(self, context: Context) -> tuple[list[Candidate], dict[str, int]]:
         """Return proposals within reach, escapes among them where these are few, and why others are refused."""
@@ -131,6 +134,8 @@ class OfflinePlanner(_Chooser):
 
     def choose(self, context: Context) -> Choice:
         """Return the options for the next exploration shot, the best first."""
+        twin = Counted(context.twin)
+        context = replace(context, twin=twin)
         knowledge = self.knowledge(context)
         proposed, refused = self.propose(context)
         if knowledge is None:
@@ -145,6 +150,7 @@ class OfflinePlanner(_Chooser):
             **told(refused),
             "goal_error": round(knowledge.error, 6),
             "gain": round(max(gains, default=0.0), 4),
+            "simulated": twin.simulated,
         }
         return Choice(tuple(Option(e.candidate, e.value, _because(e.value), e.seen) for e in ranked), numbers)
 
@@ -187,6 +193,8 @@ class MisfitPlanner(_Chooser):
 
     def choose(self, context: Context) -> Choice:
         """Return safe shots by how much they hold of what surprised, or was never seen."""
+        twin = Counted(context.twin)
+        context = replace(context, twin=twin)
         knowledge = self.knowledge(context)
         proposed, refused = self.propose(context)
         if knowledge is None:
@@ -194,7 +202,7 @@ class MisfitPlanner(_Chooser):
         examined, numbers = self.examine(context, replace(knowledge, goal=0.0 * knowledge.goal), proposed)
         ranked = rank(context, examined, lambda e: e.value.utility)
         options = tuple(Option(e.candidate, e.value, f"misfit: {_because(e.value)}", e.seen) for e in ranked)
-        return Choice(options, {**numbers, "kept": len(ranked), **told(refused)})
+        return Choice(options, {**numbers, "kept": len(ranked), "simulated": twin.simulated, **told(refused)})
 
 
 class RandomPlanner:
@@ -242,19 +250,24 @@ def _drawn(context: Context, kinds: Sequence[str], reason: str) -> Choice:
 
 
 def _as_drawn(context: Context, candidates: Sequence[Candidate], refused: dict[str, int], reason: str) -> Choice:
-    examined = examined_only(context, candidates)
+    examined, numbers = examined_only(context, candidates, refused)
     ranked = rank(context, examined, lambda _e: 0.0)
-    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **told(refused)}
+    numbers["kept"] = len(ranked)
     return Choice(tuple(Option(e.candidate, e.value, reason, e.seen) for e in ranked), numbers)
 
 
-def examined_only(context: Context, candidates: Sequence[Candidate]) -> list[Examined]:
-    """Return the numbers of shots that are drawn, not chosen: their gain is that of no goal."""
-    looked = look(context, candidates, "looking at the risks of shots drawn")
+def examined_only(
+    context: Context, candidates: Sequence[Candidate], refused: Mapping[str, int]
+) -> tuple[list[Examined], dict[str, Any]]:
+    """Return the numbers of shots that are drawn, not chosen, and those of the choice; without a goal none gains."""
+    twin = Counted(context.twin)
+    looked = look(replace(context, twin=twin), candidates, "looking at the risks of shots drawn")
+    numbers = {"proposed": len(candidates), "examined": len(looked), "simulated": twin.simulated, **told(refused)}
     if not looked:
-        return []
+        return [], numbers
     seen = looked[0][1]
-    return values(context, looked, Knowledge(seen.names, seen.covariance, np.zeros_like(seen.covariance)))
+    nothing = Knowledge(seen.names, seen.covariance, np.zeros_like(seen.covariance))
+    return values(context, looked, nothing), numbers
 
 
 def choose_held_out(context: Context) -> Choice:
@@ -278,14 +291,14 @@ def choose_held_out(context: Context) -> Choice:
         ways, refused = some_escapes(context)
         ways = [ways[i] for i in context.rng.permutation(len(ways))]
         candidates += sorted(ways, key=judges, reverse=True)[: config.drawn]
-    examined = examined_only(context, candidates)
+    examined, numbers = examined_only(context, candidates, refused)
     ranked = rank(context, examined, lambda e: float(judges(e.candidate)))
     last = context.turn == TURNS - 1
     ranked = [e for e in ranked if e.value.scatter <= config.max_held_out_scatter or last or not judges(e.candidate)]
     must_touch = context.held_out_slot % 2 == 0 and not last
     touches = [e for e in ranked if e.value.ball_contacts + e.value.cushion_contacts or not judges(e.candidate)]
     ranked = touches if must_touch else ranked
-    numbers = {"proposed": len(candidates), "examined": len(examined), "kept": len(ranked), **told(refused)}
+    numbers["kept"] = len(ranked)
     why = {True: "drawn to judge the result", False: "escape, judges nothing"}
     return Choice(tuple(Option(e.candidate, e.value, why[judges(e.candidate)], e.seen) for e in ranked), numbers)
 
