@@ -16,8 +16,11 @@ parameters, in units of their standard deviations, is
 
 with :math:`R` the tracker's own noise: nuisances are marginalised as the fit does it, and where small errors swamp the
 outcome nothing is left to learn. Of the stroke's errors the arm measures most; for where the balls go they count whole,
-for what is learnt only as far as it does not see them. The expected gain of a linear Gaussian model is
-:math:`\tfrac12 \log\det(I + M)` (Lindley 1956; Chaloner & Verdinelli 1995, section 2).
+for what is learnt only as far as it does not see them. And a table may have more terms than were fitted: with even odds
+of a plain one, each of C terms has probability 1 / (2 C) (Scott & Berger 2010), so that its parameters have
+:math:`1 / \sqrt{2 C}` of their priors' standard deviation. A few random mixtures stand for them all, as nuisances. The
+expected gain of a linear Gaussian model is :math:`\tfrac12 \log\det(I + M)` (Lindley 1956; Chaloner & Verdinelli 1995,
+section 2).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from cue_core.balls import BallState
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.settings import check_settings, setting
 from cue_core.shots import Shot
+from cue_core.terms import TERMS
 from cue_sim.kernel import EventKind
 from cue_sim.path import Trajectory
 from cue_sim.predict import CUE_BALL, TwinFaultError, possible, rest_fault, start_from
@@ -38,6 +42,11 @@ from cue_sim.twin import Start, Twin
 
 _SAMPLES = 24
 _SPARE = 8  # rows of the design beyond its columns: what is left tells of chaos
+_MIXTURES = 6  # of what is not fitted: all of it would be most of the ensemble
+_OUTSIDE = ("azimuth_bias", "latency")  # terms of arm and camera, not of the table
+_TERMS_STDDEV = np.array([p.prior_stddev for p in PARAMETERS.values()]) * np.isin(
+    list(PARAMETERS), [name for term in TERMS if term.name not in _OUTSIDE for name in term.names]
+)
 _MOVED = 3e-3  # [m] a ball that may move by more than this is measured
 _AFTER_REST = 0.5  # [s] from where all balls rest in the mean to the last sample
 
@@ -55,6 +64,9 @@ class Unknowns:
     bias: float = setting(3e-4, "the same, of what does not average over images", "m", 1e-6, 0.05)
     frame_rate: float = setting(30.0, "of the camera", "1/s", 1.0, 1000.0)
     alike: float = setting(4.0, "images whose errors go together", "1", 1.0, 1000.0)
+    strange: float = setting(
+        0.25, "of terms that are not fitted, in shares of their priors' standard deviations", "1", 0.0, 3.0
+    )
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -197,6 +209,14 @@ def _share(part: float, rest: float) -> float:
     return part / whole if whole else 0.0
 
 
+def _strange(chosen: np.ndarray) -> np.ndarray:
+    """Return (mixtures, P) deviations of the terms' parameters but for the ``chosen`` ones, the same at every call."""
+    stddev = _TERMS_STDDEV.copy()
+    stddev[chosen] = 0.0
+    drawn = np.random.default_rng(0xDE51).standard_normal((_MIXTURES, len(PARAMETERS)))
+    return drawn * stddev / np.sqrt(_MIXTURES)
+
+
 class _Plan:
     """The ensemble of one shot: member 0 is the mean, then h rows of the design, then their negatives."""
 
@@ -222,10 +242,12 @@ class _Plan:
         self.root = axes * np.sqrt(np.maximum(variance, 0.0))  # (d, d): parameters = root @ z
         self.names = tuple(name for i, name in enumerate(PARAMETERS) if i in set(chosen.tolist()))
         self.d = len(chosen)
-        self.design = _design(self.d + 2 + 2 * len(self.moving))
+        self.design = _design(self.d + 2 + 2 * len(self.moving) + (_MIXTURES if unknowns.strange else 0))
         z = np.concatenate([np.zeros((1, self.design.shape[1])), self.design, -self.design])
         vectors = np.tile(estimate.values, (len(z), 1))
         vectors[:, chosen] += z[:, : self.d] @ self.root.T
+        if unknowns.strange:
+            vectors += unknowns.strange * z[:, -_MIXTURES:] @ _strange(chosen)
         self.vectors = np.concatenate([estimate.values[None], possible(vectors[1:])])
         self.starts = [self._start(balls, base, row, vector) for row, vector in zip(z, self.vectors, strict=True)]
         end = float(mean.rest_time) + _AFTER_REST
@@ -238,7 +260,7 @@ class _Plan:
         shot = replace(self.shot, azimuth=self.shot.azimuth + turn, speed=self.shot.speed * float(np.exp(gain)))
         start = start_from(balls, shot, vector, self.twin.table, self.twin.ball_ids)
         positions = start.positions.copy()
-        positions[self.moving] += unknowns.place * z[d + 2 :].reshape(-1, 2)
+        positions[self.moving] += unknowns.place * z[d + 2 :][: 2 * len(self.moving)].reshape(-1, 2)
         return replace(start, positions=positions)
 
     def read(self, paths: Sequence[Trajectory]) -> Outlook | None:

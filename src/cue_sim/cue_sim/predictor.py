@@ -53,6 +53,7 @@ class TwinConfig:
         track_bias: see there.
         frame_rate: see there.
         images_alike: see there.
+        strange_terms: see there.
     """
 
     run_dir: str = setting("", "folder of the session; empty = keep nothing")
@@ -75,6 +76,9 @@ class TwinConfig:
     track_bias: float = setting(_KNOWN.bias, "the same, of what does not average over images", "m", 1e-6, 0.05)
     frame_rate: float = setting(_KNOWN.frame_rate, "of the camera", "1/s", 1.0, 1000.0)
     images_alike: float = setting(_KNOWN.alike, "images whose errors go together", "1", 1.0, 1000.0)
+    strange_terms: float = setting(
+        _KNOWN.strange, "of terms that are not fitted, in shares of their priors' standard deviations", "1", 0.0, 3.0
+    )
 
     def __post_init__(self) -> None:
         """Check every setting.
@@ -97,6 +101,7 @@ class TwinConfig:
             self.track_bias,
             self.frame_rate,
             self.images_alike,
+            self.strange_terms,
         )
 
 

@@ -15,7 +15,7 @@ from cue_sim.twin import Twin
 
 TABLE = TableModel("small", 1.06, 0.53, 0.01905, 0.049, 0.02419, 0.076, 0.084, 0.010, 0.003, 0.07)
 NAMES = list(PARAMETERS)
-QUIET = Unknowns(azimuth=1e-4, speed=1e-4, played_azimuth=0.0, played_speed=0.0, place=1e-6)
+QUIET = Unknowns(azimuth=1e-4, speed=1e-4, played_azimuth=0.0, played_speed=0.0, place=1e-6, strange=0.0)
 
 
 def estimate_with(share: float = 0.02, names: tuple[str, ...] = ("rolling_friction", "cushion_restitution")):
@@ -89,6 +89,19 @@ def test_what_the_arm_measures_of_a_stroke_moves_the_balls_but_takes_no_informat
     assert spread[1] > 1.05 * spread[0] and spread[1] == pytest.approx(spread[2], rel=0.01)
     gains = [expected_gain(o.information, covariance) for o in (sure, seen, unseen)]
     assert gains[1] > 0.9 * gains[0] and gains[2] < 0.8 * gains[0], gains
+
+
+def test_terms_that_were_not_fitted_widen_what_is_expected_and_take_information_away(twin):
+    estimate = estimate_with()
+    _, covariance = spread_of(estimate)
+    balls = balls_at((0, -0.3, 0.0), (1, 0.1, 0.15))
+    shot = Shot("cushions", 0.7, -0.9)
+    plain = outlook(twin, balls, shot, estimate, QUIET)
+    strange = outlook(twin, balls, shot, estimate, replace(QUIET, strange=0.25))
+    assert plain.contacts[1] >= 1
+    assert np.trace(strange.rest_covariance[0]) > 1.02 * np.trace(plain.rest_covariance[0])
+    assert strange.scatter > 2 * plain.scatter
+    assert expected_gain(strange.information, covariance) < 0.9 * expected_gain(plain.information, covariance)
 
 
 def test_the_ensemble_tells_the_risk_of_a_pocket(twin):
