@@ -45,6 +45,12 @@ def _report(options: argparse.Namespace) -> int:
     return report(options.run, options.picture, print)
 
 
+def _replay(options: argparse.Namespace) -> int:
+    from cue.replay_node import replay
+
+    return replay(options, print)
+
+
 def _fit(options: argparse.Namespace) -> int:
     from cue.fit_command import fit_command
 
@@ -151,6 +157,20 @@ def _parser() -> argparse.ArgumentParser:
     report = add("report", _report, "write the report of a run")
     report.add_argument("run", help="run folder")
     report.add_argument("--picture", default="", metavar="FILE", help="write an overview as PNG instead")
+
+    replay = add("replay", _replay, "play a run's recording (record:=topics) onto the topics it came from")
+    replay.add_argument("run", metavar="RUN|FILE", help="run folder, or a recording (.mcap)")
+    replay.add_argument("--rate", type=float, default=1.0, help="2 = twice as fast (default: %(default)s)")
+    replay.add_argument("--start", type=float, default=0.0, metavar="S", help="begin that many seconds in")
+    replay.add_argument("--loop", action="store_true", help="begin again at the end")
+    replay.add_argument("--longest-pause", type=float, metavar="S", help="cut pauses, e.g. while a fit computed")
+    replay.add_argument("--topics", default="", metavar="NAME,...", help="only these")
+    replay.add_argument("--inputs-of", default="", metavar="NODE", help="only what tracker, fitter or twin listen to")
+    replay.add_argument("--paced", action="store_true", help="wait for a tracker's answer after each image")
+    replay.add_argument(
+        "--delay", type=float, default=1.0, metavar="S", help="in which readers find the topics (default: %(default)s)"
+    )
+    replay.add_argument("--repair", action="store_true", help="only finish files that were cut off by a crash")
 
     fit = add(
         "fit", _fit, "fit the parameters of a table to recorded shots; docs/identification.md explains the result"

@@ -149,6 +149,7 @@ _NAMESPACE = Argument(
 _LOG_LEVEL = Argument(
     "log_level", "info", "what the nodes write to their logs", choices=("debug", "info", "warn", "error")
 )
+_RECORD = ("none", "topics", "images")
 _SESSION = (
     Argument("table", "small", "name in config/tables, or the path of a table file"),
     Argument("planner", "offline", "what chooses the shots", choices=("offline",)),
@@ -159,7 +160,8 @@ _SESSION = (
     Argument("calibrate", "true", "start a session at once; otherwise the nodes wait for a goal", "flag"),
     Argument("exit_when_done", "true", "end with the session, with its exit code", "flag"),
     Argument("fit_portable", "true", "at the end, fit twin.xml to the calibrated twin: about 35 s of one core", "flag"),
-    Argument("record", "none", "what is recorded beside the run folder", choices=("none",)),
+    Argument("record", "none", "into session.mcap of the run folder; images = topics and images", choices=_RECORD),
+    Argument("display", "false", "what a viewer elsewhere needs; with headless:=false always", "flag"),
     Argument("run_dir", "", "where the run is kept; a folder that holds a run resumes it (empty = runs/<time>)"),
     _NAMESPACE,
     _LOG_LEVEL,
@@ -238,6 +240,10 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
         _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **common),
         _node("cue_agent", "agent", values, planner=values["planner"], robot=robot, **common),
     ]
+    if values["record"] != "none":
+        nodes.append(_node("cue", "recorder", values, record=values["record"], **common))
+    if values["display"] or not values["headless"]:
+        nodes.append(_node("cue", "display", values, robot=robot, driver=not sim, **common))
     if values["calibrate"]:
         calibrate = _node("cue", "calibrate", values, **goal, **common)
         shutdown = "shutdown" if values["exit_when_done"] else None
@@ -279,8 +285,12 @@ def _build_real_table(values: Mapping[str, Value]) -> Graph:
 
 
 def _build_rviz(values: Mapping[str, Value]) -> Graph:
-    viewer = replace(_rviz(values, use_sim_time=bool(values["use_sim_time"])), on_exit="shutdown", output="screen")
-    return Graph("rviz", "", (viewer,))
+    sim = bool(values["use_sim_time"])
+    viewer = replace(_rviz(values, use_sim_time=sim), on_exit="shutdown", output="screen")
+    if not values["display"]:
+        return Graph("rviz", "", (viewer,))
+    robot = str(config_file("robots", str(values["robot"])))
+    return Graph("rviz", "", (_node("cue", "display", values, robot=robot, driver=not sim, use_sim_time=sim), viewer))
 
 
 SIM_WORLD = Recipe(
@@ -296,7 +306,9 @@ RVIZ = Recipe(
     "rviz",
     "RViz with CUE's displays, beside a running graph.",
     (
-        Argument("use_sim_time", "true", "time is the simulated world's", "flag"),
+        Argument("use_sim_time", "true", "time is the simulated world's, or a replayed session's", "flag"),
+        Argument("robot", "ur5e", "name in config/robots, or the path of a robot file"),
+        Argument("display", "true", "draws for RViz; false where the graph was launched with display:=true", "flag"),
         _NAMESPACE,
         _LOG_LEVEL,
     ),

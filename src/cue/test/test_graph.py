@@ -77,9 +77,21 @@ def test_every_node_comes_back_but_the_client_ends_the_graph(prefix):
 def test_rviz_is_started_unless_headless(prefix):
     viewer = by_name(SIM_WORLD.graph({"headless": "false"}))["rviz"]
     assert Path(viewer.arguments[1]).is_file()
-    (alone,) = RVIZ.graph({"use_sim_time": "false"}).processes
+    (alone,) = RVIZ.graph({"use_sim_time": "false", "display": "false"}).processes
+    assert {process.name for process in RVIZ.graph({}).processes} == {"display", "rviz"}
     assert alone.on_exit == "shutdown"
     assert RVIZ.graph({}).run_dir == ""
+
+
+def test_recorder_and_display_are_there_when_asked_for(prefix):
+    assert not {"recorder", "display"} & set(by_name(SIM_WORLD.graph({})))
+    processes = by_name(SIM_WORLD.graph({"record": "images", "display": "true"}))
+    assert processes["recorder"].parameters["record"] == "images"
+    assert processes["display"].parameters["robot"].endswith("ur5e.yaml")
+    assert processes["display"].parameters["driver"] is False
+    real = by_name(REAL_TABLE.graph({"headless": "false"}))
+    assert {"display", "rviz"} <= set(real)
+    assert real["display"].parameters["driver"] is True
 
 
 def test_a_run_folder_is_not_used_twice(prefix, tmp_path):
