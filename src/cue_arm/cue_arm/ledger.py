@@ -14,6 +14,7 @@ from cue_core.shot_log import append_line, read_lines
 from cue_core.shots import Shot, Stroke
 
 LEDGER_FILE = "arm_ledger.jsonl"
+PUSHES_FILE = "arm_pushes.jsonl"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class LedgerEntry:
         struck: the tip met the ball; None = nobody knows.
         stroke: as measured, None where nothing was.
         code: how it ended; ``text`` says more.
+        pace: measured share of the planned pace; 0 = not measured.
     """
 
     shot: Shot
@@ -34,6 +36,7 @@ class LedgerEntry:
     stroke: Stroke | None = None
     code: ArmCode = ArmCode.NONE
     text: str = ""
+    pace: float = 0.0
 
     @property
     def blocks(self) -> bool:
@@ -86,14 +89,30 @@ class Ledger:
             self._entries.pop(shot.shot_id, None)
             self._entries[shot.shot_id] = LedgerEntry(shot)
 
-    def finish(self, shot_id: str, struck: bool | None, stroke: Stroke | None, code: ArmCode, text: str) -> LedgerEntry:
+    def finish(
+        self,
+        shot_id: str,
+        struck: bool | None,
+        stroke: Stroke | None,
+        code: ArmCode,
+        text: str,
+        pace: float = 0.0,
+    ) -> LedgerEntry:
         """Write how a started shot ended, and return its entry.
 
         Raises:
             FileFormatError: the file cannot be written.
         """
         with self._lock:
-            entry = replace(self._entries[shot_id], finished=True, struck=struck, stroke=stroke, code=code, text=text)
+            entry = replace(
+                self._entries[shot_id],
+                finished=True,
+                struck=struck,
+                stroke=stroke,
+                code=code,
+                text=text,
+                pace=pace,
+            )
             self._entries[shot_id] = entry
             self._write(
                 {
@@ -103,6 +122,7 @@ class Ledger:
                     "stroke": None if stroke is None else asdict(stroke),
                     "error_code": int(code),
                     "error_msg": text,
+                    "pace": pace,
                 }
             )
         return entry
@@ -125,6 +145,41 @@ class Ledger:
                     stroke=None if data["stroke"] is None else Stroke(**data["stroke"]),
                     code=ArmCode(data["error_code"]),
                     text=data["error_msg"],
+                    pace=float(data.get("pace", 0.0)),
                 )
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(where, f"malformed: {type(error).__name__} {error}") from None
+
+
+class PushLedger:
+    """Ids of pushes that were begun, kept in a file where there is a folder for it. Thread-safe."""
+
+    def __init__(self, run_dir: str = "") -> None:
+        """Read what an earlier process wrote.
+
+        Raises:
+            FileFormatError: the file is damaged before its last line.
+        """
+        self._lock = threading.Lock()
+        self._path = Path(run_dir) / PUSHES_FILE if run_dir else None
+        self._ids: set[str] = set()
+        if self._path is not None:
+            self._ids = {str(row.get("push_id")) for row in read_lines(self._path)}
+
+    def known(self, push_id: str) -> bool:
+        """Tell whether a push was begun before."""
+        with self._lock:
+            return push_id in self._ids
+
+    def start(self, push_id: str) -> None:
+        """Write that a push is about to begin; must come before the arm moves. Later strokes of it change nothing.
+
+        Raises:
+            FileFormatError: the file cannot be written; then nothing may move.
+        """
+        with self._lock:
+            if push_id in self._ids:
+                return
+            if self._path is not None:
+                append_line(self._path, {"push_id": push_id})
+            self._ids.add(push_id)

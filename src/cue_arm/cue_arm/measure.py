@@ -13,7 +13,10 @@ from cue_core.shots import Stroke
 _FINE_STEP = 1e-4  # s: the splines between joint states are searched this densely around the contact
 _CONTACT_SLACK = 5e-4  # s: a state this close to the contact may be disturbed by it already
 _SPEED_FLOOR = 0.002  # share: what remains unknown of the speed however smooth the motion (encoders, link lengths)
-_ANGLE_FLOOR = 5e-4  # rad: the same for the azimuth
+_ANGLE_FLOOR = 5e-4  # rad: the same for azimuth and elevation
+_PLACE_FLOOR = 2e-4  # m: the same for where the tip is
+_PACE_BAND = (0.1, 0.9)  # shares of the motion's length between which its pace is measured
+_LEAST_WAY = 0.05  # rad: less motion than this has no pace
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ def measure_stroke(
     ball_radius: float,
     tip_radius: float,
     after: float = -math.inf,
+    ball_stddev: float = 0.0,
 ) -> Stroke | None:
     """Return the achieved stroke, or None when the tip never met the ball.
 
@@ -66,6 +70,7 @@ def measure_stroke(
         ball_radius: [m].
         tip_radius: of the tip's sphere [m].
         after: contacts before this time do not count [s].
+        ball_stddev: of each coordinate of the ball's centre [m].
     """
     if len(record.times) < 3:
         return None
@@ -98,7 +103,47 @@ def measure_stroke(
         side_offset=float(offset @ left),
         vertical_offset=float(offset @ up),
         contact_time=float(record.times[last]) + way / speed,
+        elevation_stddev=math.hypot(_ANGLE_FLOOR, azimuth_spread),
+        offset_stddev=math.hypot(_PLACE_FLOOR, ball_stddev, way * azimuth_spread) / reach,
     )
+
+
+def measure_pace(record: JointRecord, planned_times: np.ndarray, planned: np.ndarray) -> float | None:
+    """Return the share of the planned pace at which a robot went along a path, or None where it did not go along it.
+
+    Of path and record the lengths of way in joint space are compared: when each reached the same shares of it.
+
+    Args:
+        record: joint states from before the motion began.
+        planned_times: (n,) of the trajectory [s].
+        planned: (n, joints) its positions [rad].
+    """
+    if len(record.times) < 3:
+        return None
+    wanted = _way(planned)
+    # What a robot trembles while it stands is no way.
+    moved = np.abs(np.diff(record.positions, axis=0)).max(axis=1) > 1e-5
+    steps = np.linalg.norm(np.diff(record.positions, axis=0), axis=1) * moved
+    gone = np.concatenate([[0.0], np.cumsum(steps)])
+    whole = min(float(wanted[-1]), float(gone[-1]))
+    if whole < _LEAST_WAY:
+        return None
+    marks = whole * np.array(_PACE_BAND)
+    asked = np.diff([_first(planned_times, wanted, mark) for mark in marks])[0]
+    taken = np.diff([_first(record.times, gone, mark) for mark in marks])[0]
+    return float(asked / taken) if taken > 0 else None
+
+
+def _way(positions: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(positions, axis=0), axis=1))])
+
+
+def _first(times: np.ndarray, way: np.ndarray, mark: float) -> float:
+    """Return when the way [rad] first comes to a mark [s]."""
+    i = max(int(np.searchsorted(way, mark)), 1)
+    i = min(i, len(way) - 1)
+    span = way[i] - way[i - 1]
+    return float(times[i - 1] + (times[i] - times[i - 1]) * ((mark - way[i - 1]) / span if span > 0 else 1.0))
 
 
 def _velocity(record: JointRecord, index: int) -> np.ndarray:

@@ -1,35 +1,37 @@
-"""Plays one shot: checks, plans, writes the ledger, has the trajectory executed, measures. Blocking, no ROS."""
+"""Plays shots and pushes: checks, plans, writes the ledger, has the motion executed, measures. Blocking, no ROS."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import partial
-from typing import Protocol
 
 import numpy as np
 
+from cue_arm.envelope import Envelope
 from cue_arm.errors import ArmError
-from cue_arm.ledger import Ledger, LedgerEntry
-from cue_arm.measure import measure_stroke
+from cue_arm.executor import Controller, Executor, Feedback, Patience
+from cue_arm.guard import Guard
+from cue_arm.ledger import Ledger, LedgerEntry, PushLedger
+from cue_arm.measure import measure_pace, measure_stroke
 from cue_arm.planner import ArmBackend, StrokePlan, StrokeRequest
+from cue_arm.push import NOT_THERE, PushRequest, PushSettings, plan_push
+from cue_arm.settings import StrokeSettings
 from cue_arm.situation import Interrupt, Situation
-from cue_arm.trajectory import JointTrajectory
+from cue_arm.stroke_model import StrokeModel
 from cue_core.arm_codes import ArmCode
 from cue_core.errors import CueError
 from cue_core.shots import Shot, Stroke
 from cue_core.table import TableModel
 
-_SETTLE_TIMEOUT = 5.0  # s of wall time: joint states may be on their way when the result is there
-_QUIET = 0.5  # s of wall time without news after which none is on its way
-_STILL_TIME = 0.15  # s of robot time; longer than the pause behind the ball
-_POLL = 0.25  # s of wall time
-_PROBE = 2.0  # s of wall time without news after which the controller is asked whether it still knows the goal
-_NEAR_END = 0.05  # rad
+__all__ = ["Outcome", "Patience", "Phase", "Player", "Push", "PushOutcome", "Workplace"]
+
+FULL_PACE = 0.97
+"""Share of the planned pace below which a robot counts as slowed."""
+
 _PLANS = 2  # attempts when the world changes while a stroke is planned
+_SEEN_BEFORE = 0.1  # s: ball states may be this much older than the arm's rest
 
 
 class Phase(IntEnum):
@@ -40,42 +42,24 @@ class Phase(IntEnum):
     FINISHED = 2
 
 
-class Run(Protocol):
-    """One trajectory given to the controller. Its fields change under the situation's condition."""
-
-    accepted: bool | None  # None = not answered yet
-    ended: bool
-    failure: str  # empty = success
-    lost: bool  # the controller does not know this goal (any more)
-
-    def cancel(self) -> None:
-        """Ask for a stop."""
-        ...
-
-    def probe(self) -> None:
-        """Ask whether the controller still knows the goal; sets ``lost`` if not."""
-        ...
-
-
-class Controller(Protocol):
-    """Whatever executes trajectories."""
-
-    def available(self) -> bool:
-        """Tell whether the controller can be reached."""
-        ...
-
-    def send(self, trajectory: JointTrajectory) -> Run:
-        """Give it a trajectory."""
-        ...
-
-
 @dataclass(frozen=True)
-class Patience:
-    """How long peers may be silent, in wall time [s]: the states, the driver's answers, a running stroke."""
+class Workplace:
+    """What a player needs to know of one table.
 
-    state: float = 5.0
-    accept: float = 10.0
-    silence: float = 60.0
+    Attributes:
+        backend: plans.
+        table: beside which the arm stands.
+        envelope: that every motion must keep to.
+        model: of what the arm makes of its strokes; None = commands are taken as they are.
+        stroke: how strokes are shaped; ``push`` how balls are pushed.
+    """
+
+    backend: ArmBackend
+    table: TableModel
+    envelope: Envelope
+    model: StrokeModel | None = None
+    stroke: StrokeSettings = field(default_factory=StrokeSettings)
+    push: PushSettings = field(default_factory=PushSettings)
 
 
 @dataclass(frozen=True)
@@ -83,39 +67,73 @@ class Outcome:
     """How a shot ended.
 
     Attributes:
-        code: and ``text``: why, where it was not played as asked.
+        code: and ``text``: why, where it was not played as asked; a text without a code tells that it was slowed.
         struck: the tip met the ball.
         stroke: as measured.
+        pace: measured share of the planned pace; 0 = not measured.
     """
 
     code: ArmCode
     text: str = ""
     struck: bool = False
     stroke: Stroke | None = None
+    pace: float = 0.0
 
 
-Feedback = Callable[[str, float], None]
+@dataclass(frozen=True)
+class Push:
+    """A ball to be pushed to (2,) [m]; ``tolerance`` [m] is near enough, 0 = the workplace's."""
+
+    push_id: str
+    ball_id: int
+    goal: np.ndarray
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class PushOutcome:
+    """How a push ended; ``position`` (2,) [m] is where the ball was last seen, None = nowhere.
+
+    Codes are those of ArmCode, and :data:`cue_arm.push.NOT_THERE`.
+    """
+
+    code: int
+    text: str = ""
+    moved: bool = False
+    position: np.ndarray | None = None
+    strokes: int = 0
+
+
 Report = Callable[[Phase, LedgerEntry], None]
+Told = Callable[[str, float, int], None]
 
 
 class Player:
-    """Plays shots one after the other."""
+    """Plays shots and pushes one after the other."""
 
     def __init__(
-        self, situation: Situation, controller: Controller, ledger: Ledger, patience: Patience, report: Report
+        self,
+        situation: Situation,
+        controller: Controller,
+        ledger: Ledger,
+        patience: Patience,
+        report: Report,
+        guard: Guard | None = None,
+        pushes: PushLedger | None = None,
     ) -> None:
         """Keep the parts; ``report`` publishes the phases of a shot."""
-        self._situation, self._controller, self._ledger = situation, controller, ledger
-        self._patience, self._report = patience, report
-        self._backend: ArmBackend | None = None
-        self._table: TableModel | None = None
+        self._situation, self._ledger, self._report = situation, ledger, report
+        self._executor = Executor(situation, controller, patience)
+        self._guard, self._pushes = guard or Guard(), pushes or PushLedger()
+        self._workplace: Workplace | None = None
         self._turn = threading.Lock()
         self.executing = False
+        self.scaling = 1.0  # speed scaling as the robot reports it, 0..1
 
-    def set_backend(self, backend: ArmBackend, table: TableModel) -> None:
-        """Plan with this from the next shot on."""
+    def set_workplace(self, workplace: Workplace) -> None:
+        """Play there from the next shot on."""
         with self._situation.changed:
-            self._backend, self._table = backend, table
+            self._workplace = workplace
             self._situation.changed.notify_all()
 
     def play(self, shot: Shot, interrupt: Interrupt, feedback: Feedback) -> Outcome:
@@ -126,10 +144,42 @@ class Player:
                 known = self._ledger.find(shot.shot_id)
                 if known is not None:
                     return _already(known)
-                plan, ball = self._plan(shot, interrupt, feedback)
+                place = self._place(interrupt, feedback)
+                sent = [shot]
+
+                def make(balls: Mapping[int, np.ndarray], joints: np.ndarray) -> StrokePlan:
+                    plan, sent[0] = self._plan_stroke(place, shot, balls, joints, interrupt, feedback)
+                    return plan
+
+                plan, balls = self._prepare(place, 0, make, interrupt)
             except ArmError as error:
                 return Outcome(error.code, str(error))
-            return self._play(shot, plan, ball, interrupt, feedback)
+            return self._play(place, shot, sent[0], plan, balls[0], interrupt, feedback)
+
+    def push(self, push: Push, interrupt: Interrupt, told: Told) -> PushOutcome:
+        """Push a ball until it rests at its goal; never raises for what can go wrong on the way."""
+        with self._turn:
+            strokes, moved = 0, False
+            try:
+                interrupt.check()
+                if self._pushes.known(push.push_id):
+                    return PushOutcome(ArmCode.ALREADY_STRUCK, f"push {push.push_id} was begun before", True)
+                place = self._place(interrupt, lambda phase, _share: told(phase, 0.0, 0))
+                near = push.tolerance or place.push.tolerance
+                while True:
+                    balls = self._situation.playable_balls(self._executor.patience.state, interrupt, push.ball_id)
+                    distance = float(np.linalg.norm(balls[push.ball_id] - push.goal))
+                    if distance <= near:
+                        return PushOutcome(ArmCode.NONE, "", moved, balls[push.ball_id], strokes)
+                    if strokes >= place.push.most_strokes:
+                        text = f"still {1e3 * distance:.1f} mm away after {strokes} pushes"
+                        return PushOutcome(NOT_THERE, text, moved, balls[push.ball_id], strokes)
+                    code, text, touched = self._push_once(place, push, distance, strokes, interrupt, told)
+                    strokes, moved = strokes + 1, moved or touched
+                    if code != ArmCode.NONE:
+                        return PushOutcome(code, text, moved, self._last_seen(push.ball_id), strokes)
+            except ArmError as error:
+                return PushOutcome(error.code, str(error), moved, self._last_seen(push.ball_id), strokes)
 
     def close_open_entry(self) -> LedgerEntry | None:
         """Finish a shot that an earlier process left open, and return the newest entry."""
@@ -139,34 +189,77 @@ class Player:
         text = "the arm's process was restarted during the stroke"
         return self._ledger.finish(last.shot.shot_id, None, None, ArmCode.CONTROLLER, text)
 
-    def _plan(self, shot: Shot, interrupt: Interrupt, feedback: Feedback) -> tuple[StrokePlan, np.ndarray]:
-        situation, patience = self._situation, self._patience
+    def _place(self, interrupt: Interrupt, feedback: Feedback) -> Workplace:
+        """Wait for a table, if the arm may move at all."""
+        self._guard.check()
         feedback("planning", 0.0)
-        if not situation.wait(lambda: self._backend is not None, patience.state, interrupt):
+        if not self._situation.wait(lambda: self._workplace is not None, self._executor.patience.state, interrupt):
             raise ArmError(ArmCode.NO_BALL, "no table_info yet")
-        assert self._backend is not None
+        assert self._workplace is not None
+        return self._workplace
+
+    def _prepare(
+        self,
+        place: Workplace,
+        target: int,
+        make: Callable[[Mapping[int, np.ndarray], np.ndarray], StrokePlan],
+        interrupt: Interrupt,
+    ) -> tuple[StrokePlan, dict[int, np.ndarray]]:
+        """Plan for the balls and joints as they are, once more if they changed meanwhile, and check the envelope."""
+        situation, patience = self._situation, self._executor.patience
+        for _ in range(_PLANS):
+            balls = situation.playable_balls(patience.state, interrupt, target)
+            if not situation.wait(situation.at_rest, patience.state, interrupt):
+                silent = situation.newest_joints() is None
+                raise ArmError(ArmCode.CONTROLLER, "no joint_states" if silent else "the arm does not come to rest")
+            if not situation.wait(self._executor.available, patience.accept, interrupt):
+                raise ArmError(ArmCode.CONTROLLER, "no follow_joint_trajectory server")
+            newest = situation.newest_joints()
+            assert newest is not None
+            plan = make(balls, newest[1])
+            if situation.same(newest[1], balls):
+                newest = situation.newest_joints()
+                assert newest is not None
+                place.envelope.check(plan.trajectory, newest[1])
+                self._guard.check()
+                if self.scaling < 0.01:
+                    raise ArmError(ArmCode.STOPPED, "the robot reports a speed scaling of 0 %")
+                return plan, balls
+        raise ArmError(ArmCode.NO_BALL, "the arm or the balls moved while the stroke was planned")
+
+    def _plan_stroke(
+        self,
+        place: Workplace,
+        shot: Shot,
+        balls: Mapping[int, np.ndarray],
+        joints: np.ndarray,
+        interrupt: Interrupt,
+        feedback: Feedback,
+    ) -> tuple[StrokePlan, Shot]:
+        """Return a plan and the shot that it is for: the asked one as this arm must be told it, where that works."""
 
         def progress(share: float) -> None:
             interrupt.check()
             feedback("planning", share)
 
-        for _ in range(_PLANS):
-            balls = situation.playable_balls(patience.state, interrupt)
-            if not situation.wait(situation.at_rest, patience.state, interrupt):
-                silent = situation.newest_joints() is None
-                raise ArmError(ArmCode.CONTROLLER, "no joint_states" if silent else "the arm does not come to rest")
-            if not situation.wait(self._controller.available, patience.accept, interrupt):
-                raise ArmError(ArmCode.CONTROLLER, "no follow_joint_trajectory server")
-            newest = situation.newest_joints()
-            assert newest is not None
-            others = {i: p for i, p in balls.items() if i != 0}
-            plan = self._backend.plan(StrokeRequest(shot, balls[0], others, newest[1]), progress)
-            if situation.same(newest[1], balls):
-                return plan, balls[0]
-        raise ArmError(ArmCode.NO_BALL, "the arm or the balls moved while the stroke was planned")
+        others = {i: p for i, p in balls.items() if i != 0}
+        asked = place.model.compensate(shot) if place.model is not None else shot
+        try:
+            return place.backend.plan(StrokeRequest(asked, balls[0], others, joints), progress), asked
+        except ArmError as error:
+            if asked == shot or error.code not in (ArmCode.UNREACHABLE, ArmCode.COLLISION):
+                raise
+        return place.backend.plan(StrokeRequest(shot, balls[0], others, joints), progress), shot
 
     def _play(
-        self, shot: Shot, plan: StrokePlan, ball: np.ndarray, interrupt: Interrupt, feedback: Feedback
+        self,
+        place: Workplace,
+        shot: Shot,
+        sent: Shot,
+        plan: StrokePlan,
+        ball: np.ndarray,
+        interrupt: Interrupt,
+        feedback: Feedback,
     ) -> Outcome:
         with self._situation.changed:
             if interrupt.reason is not None:
@@ -178,118 +271,113 @@ class Player:
             except CueError as error:  # what cannot be remembered must not be struck
                 return Outcome(ArmCode.STOPPED, str(error))
             self._report(Phase.STARTED, LedgerEntry(shot))
-            newest = self._situation.newest_joints()
-            begin = 0.0 if newest is None else newest[0]
+            begin = self._now()
             try:
-                code, text = self._execute(plan, begin, interrupt, feedback)
+                code, text = self._executor.execute(plan, begin, interrupt, feedback)
             except Exception as error:  # whoever was told that it started must be told that it ended
                 self._finish(shot, None, None, ArmCode.CONTROLLER, f"internal error: {error}")
                 raise
-            stroke = self._measure(begin, ball)
+            stroke = self._measure(place, begin, ball, 0)
             if code == ArmCode.NONE and stroke is None:
                 code, text = ArmCode.CONTROLLER, "the controller reported success, but the tip did not reach the ball"
+            pace = self._pace(plan, begin) if code == ArmCode.NONE else None
+            text = self._judge(code, text, stroke is not None, pace)
+            if code == ArmCode.NONE and stroke is not None and not text and place.model is not None:
+                self._learn(place.model, sent, stroke)
             # Without joint states nobody can say that the ball was not struck.
             blind = stroke is None and code == ArmCode.TIME_RESET
-            self._finish(shot, None if blind else stroke is not None, stroke, code, text)
-            return Outcome(code, text, stroke is not None, stroke)
+            self._finish(shot, None if blind else stroke is not None, stroke, code, text, pace or 0.0)
+            return Outcome(code, text, stroke is not None, stroke, pace or 0.0)
         finally:
             self.executing = False
 
-    def _execute(self, plan: StrokePlan, begin: float, interrupt: Interrupt, feedback: Feedback) -> tuple[ArmCode, str]:
-        """Send the trajectory and see it through; a stop is asked for and awaited when interrupted."""
-        situation, patience = self._situation, self._patience
-        run = self._controller.send(plan.trajectory)
-        stopping_since: float | None = None
-        sent = heard = probed = time.monotonic()
-        news = situation.news
-        while True:
-            self._wait_for_news(run, news)
-            now = time.monotonic()
-            if interrupt.reason is not None and stopping_since is None:
-                stopping_since = now
-                run.cancel()
-            if run.accepted is False:
-                return (
-                    ArmCode.CONTROLLER,
-                    f"the controller refused the trajectory: {run.failure or 'no reason given'}",
-                )
-            if run.ended:
-                self._settle(plan, begin, run)
-                if interrupt.reason is not None and (run.failure or interrupt.reason.code != ArmCode.CANCELED):
-                    return interrupt.reason.code, str(interrupt.reason)
-                return (
-                    (ArmCode.CONTROLLER, f"the controller stopped: {run.failure}")
-                    if run.failure
-                    else (ArmCode.NONE, "")
-                )
-            if run.lost:
-                return ArmCode.CONTROLLER, "the controller lost the trajectory (was it restarted?)"
-            if run.accepted is None and now - sent > patience.accept:
-                run.cancel()
-                return ArmCode.TIMEOUT, f"the controller did not answer within {patience.accept:.0f} s"
-            if situation.news != news:
-                news, heard = situation.news, now
-                feedback(*_phase(plan, situation, begin))
-            if now - max(heard, probed) > _PROBE:
-                probed = now
-                run.probe()
-            if stopping_since is not None and now - stopping_since > patience.accept:
-                reason = interrupt.reason
-                assert reason is not None
-                return reason.code, f"{reason}; the controller did not confirm the stop"
-            if now - heard > patience.silence:
-                run.cancel()
-                return ArmCode.TIMEOUT, f"nothing heard of the arm for {patience.silence:.0f} s"
+    def _push_once(
+        self, place: Workplace, push: Push, distance: float, strokes: int, interrupt: Interrupt, told: Told
+    ) -> tuple[ArmCode, str, bool]:
+        """Plan and execute one push; return how it ended and whether the tip met the ball."""
 
-    def _wait_for_news(self, run: Run, news: int) -> None:
-        situation = self._situation
-        situation.wait(lambda: run.ended or run.lost or run.accepted is False or situation.news != news, _POLL)
+        def feedback(phase: str, _share: float) -> None:
+            told(phase, distance, strokes)
 
-    def _heard_more(self, news: int) -> bool:
-        return self._situation.news != news
+        def progress(share: float) -> None:
+            interrupt.check()
+            feedback("planning", share)
 
-    def _settle(self, plan: StrokePlan, begin: float, run: Run) -> None:
-        """Wait until the joint states have caught up with the result, or no more come."""
-        situation = self._situation
+        def make(balls: Mapping[int, np.ndarray], joints: np.ndarray) -> StrokePlan:
+            others = {i: p for i, p in balls.items() if i != push.ball_id}
+            request = PushRequest(push.ball_id, balls[push.ball_id], push.goal, others, joints)
+            return plan_push(place.backend, place.table, request, place.stroke, place.push, progress)
 
-        def caught_up() -> bool:
-            newest = situation.newest_joints()
-            if newest is None or not situation.at_rest(since=max(begin, newest[0] - _STILL_TIME)):
-                return False
-            if run.failure:
-                return newest[0] > begin + _STILL_TIME
-            return newest[0] > begin + plan.rise_start and bool(
-                np.abs(newest[1] - plan.trajectory.positions[-1]).max() < _NEAR_END
-            )
+        plan, balls = self._prepare(place, push.ball_id, make, interrupt)
+        with self._situation.changed:
+            interrupt.check()
+            self.executing = True
+        try:
+            try:
+                self._pushes.start(push.push_id)
+            except CueError as error:
+                raise ArmError(ArmCode.STOPPED, str(error)) from None
+            begin = self._now()
+            code, text = self._executor.execute(plan, begin, interrupt, feedback)
+            touched = self._measure(place, begin, balls[push.ball_id], push.ball_id) is not None
+            if code == ArmCode.NONE and not touched:
+                code, text = ArmCode.CONTROLLER, "the controller reported success, but the tip did not reach the ball"
+            text = self._judge(code, text, touched, None)
+        finally:
+            self.executing = False
+        since = self._now() - _SEEN_BEFORE
+        patience = self._executor.patience.state
+        seen = self._situation.wait(lambda: self._situation.seen_since(since, push.ball_id), patience, interrupt)
+        if code == ArmCode.NONE and not seen:
+            return ArmCode.NO_BALL, f"ball {push.ball_id} was not seen after the push", touched
+        return code, text, touched
 
-        end = time.monotonic() + _SETTLE_TIMEOUT
-        while not caught_up() and time.monotonic() < end:
-            news = situation.news
-            if not situation.wait(partial(self._heard_more, news), _QUIET):
-                return  # the simulated clock stands
+    def _judge(self, code: ArmCode, text: str, struck: bool, pace: float | None) -> str:
+        """Return what to say; stop the arm where a person must look before it moves again."""
+        if code == ArmCode.PROTECTIVE_STOP or (struck and code == ArmCode.TOLERANCE):
+            self._guard.stop(f"{'struck, then ' if struck else ''}{text}")
+        if code == ArmCode.NONE and pace is not None and pace < FULL_PACE:
+            reported = f", the robot reports {self.scaling:.0%}" if self.scaling < FULL_PACE else ""
+            return f"slowed to {pace:.0%} of the planned pace{reported}"
+        return text
 
-    def _finish(self, shot: Shot, struck: bool | None, stroke: Stroke | None, code: ArmCode, text: str) -> None:
-        entry = self._ledger.finish(shot.shot_id, struck, stroke, code, text)
+    def _learn(self, model: StrokeModel, sent: Shot, stroke: Stroke) -> None:
+        try:
+            model.observe(sent, stroke)
+        except CueError:  # a full disk loses what was learnt, not the shot
+            return
+
+    def _finish(
+        self, shot: Shot, struck: bool | None, stroke: Stroke | None, code: ArmCode, text: str, pace: float = 0.0
+    ) -> None:
+        entry = self._ledger.finish(shot.shot_id, struck, stroke, code, text, pace)
         if stroke is not None:
             self._report(Phase.STRUCK, entry)
         self._report(Phase.FINISHED, entry)
 
-    def _measure(self, begin: float, ball: np.ndarray) -> Stroke | None:
-        assert self._backend is not None and self._table is not None
-        reach = self._backend.reach
+    def _now(self) -> float:
+        newest = self._situation.newest_joints()
+        return 0.0 if newest is None else newest[0]
+
+    def _last_seen(self, ball_id: int) -> np.ndarray | None:
+        return self._situation.balls_on_table().get(ball_id)
+
+    def _pace(self, plan: StrokePlan, begin: float) -> float | None:
         record = self._situation.joints_since(begin)
-        return measure_stroke(record, reach.chain, ball, self._table.ball_radius, reach.robot.cue.tip_radius)
+        return measure_pace(record, plan.trajectory.times, plan.trajectory.positions)
+
+    def _measure(self, place: Workplace, begin: float, ball: np.ndarray, ball_id: int) -> Stroke | None:
+        reach = place.backend.reach
+        return measure_stroke(
+            self._situation.joints_since(begin),
+            reach.chain,
+            ball,
+            place.table.ball_radius,
+            reach.robot.cue.tip_radius,
+            ball_stddev=self._situation.stddev_of(ball_id),
+        )
 
 
 def _already(entry: LedgerEntry) -> Outcome:
     known = "" if entry.struck else "; it was begun, and nobody saw how it ended"
     return Outcome(ArmCode.ALREADY_STRUCK, f"shot {entry.shot.shot_id} was struck before{known}", True, entry.stroke)
-
-
-def _phase(plan: StrokePlan, situation: Situation, begin: float) -> tuple[str, float]:
-    newest = situation.newest_joints()
-    time_since = 0.0 if newest is None else newest[0] - begin
-    share = float(np.clip(time_since / plan.trajectory.duration, 0.0, 1.0))
-    if time_since < plan.stroke_start:
-        return "approaching", share
-    return ("striking" if time_since < plan.rise_start else "retreating"), share

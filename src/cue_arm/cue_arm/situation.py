@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -12,7 +13,7 @@ import numpy as np
 from cue_arm.errors import ArmError
 from cue_arm.measure import JointRecord
 from cue_core.arm_codes import ArmCode
-from cue_core.balls import BallState, Motion
+from cue_core.balls import BallState, Motion, Visibility
 
 _RECORDED = 16384  # joint states kept: over two minutes at 125 Hz
 _RESET_BACK = 0.5  # s: a joint state this much older than the last means that the clock was set back
@@ -53,13 +54,14 @@ class Situation:
         """Know nothing yet."""
         self.changed = threading.Condition()
         self._balls: tuple[BallState, ...] | None = None
+        self._seen = -math.inf
         self._joints: deque[tuple[float, np.ndarray, np.ndarray | None]] = deque(maxlen=_RECORDED)
         self.news = 0  # counts what arrived, so that silence can be noticed
 
-    def add_balls(self, balls: tuple[BallState, ...] | None) -> None:
-        """Take the newest ball states; None = the table is not known (any more)."""
+    def add_balls(self, balls: tuple[BallState, ...] | None, stamp: float = math.inf) -> None:
+        """Take the newest ball states and when they were seen [s]; None = the table is not known (any more)."""
         with self.changed:
-            self._balls = balls
+            self._balls, self._seen = balls, stamp
             self.news += 1
             self.changed.notify_all()
 
@@ -145,8 +147,26 @@ class Situation:
             and all(np.abs(now[i] - balls[i]).max() < _SAME_BALL for i in balls)
         )
 
-    def playable_balls(self, timeout: float, interrupt: Interrupt) -> dict[int, np.ndarray]:
-        """Return the (2,) positions by id of the balls on the table [m], all at rest and the cue ball among them.
+    def seen_since(self, stamp: float, ball_id: int) -> bool:
+        """Tell whether a ball was seen at a time [s] or later, or is known to be gone."""
+        with self.changed:
+            here = [b for b in self._balls or () if b.ball_id == ball_id]
+            visible = not here or here[0].visibility != Visibility.OCCLUDED
+            return self._balls is not None and self._seen >= stamp and visible
+
+    def stddev_of(self, ball_id: int) -> float:
+        """Return the standard deviation of each coordinate of a ball's place [m], 0 where it is not known."""
+        with self.changed:
+            spread = [b.covariance for b in self._balls or () if b.ball_id == ball_id]
+        return math.sqrt(max(float(np.trace(spread[0])) / 2, 0.0)) if spread else 0.0
+
+    def balls_on_table(self) -> dict[int, np.ndarray]:
+        """Return the (2,) positions by id of the balls on the table as they were last seen [m]."""
+        with self.changed:
+            return {b.ball_id: np.array(b.position, float) for b in self._balls or () if b.in_play}
+
+    def playable_balls(self, timeout: float, interrupt: Interrupt, target: int = 0) -> dict[int, np.ndarray]:
+        """Return the (2,) positions by id of the balls on the table [m], all at rest and ``target`` among them.
 
         Raises:
             ArmError: NO_BALL and why, or the interrupt's reason.
@@ -155,9 +175,10 @@ class Situation:
             raise ArmError(ArmCode.NO_BALL, "no ball_states, or the table is not known yet")
         balls = self._balls or ()
         on_table = [ball for ball in balls if ball.in_play]
-        if not any(ball.ball_id == 0 for ball in on_table):
+        if not any(ball.ball_id == target for ball in on_table):
             seen = ", ".join(str(ball.ball_id) for ball in on_table) or "none"
-            raise ArmError(ArmCode.NO_BALL, f"no cue ball (id 0) on the table; there are {seen}")
+            wanted = "cue ball (id 0)" if target == 0 else f"ball {target}"
+            raise ArmError(ArmCode.NO_BALL, f"no {wanted} on the table; there are {seen}")
         for ball in on_table:
             name = "the cue ball" if ball.ball_id == 0 else f"ball {ball.ball_id}"
             speed = float(np.hypot(*ball.velocity))

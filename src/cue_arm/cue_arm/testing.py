@@ -34,6 +34,7 @@ class FakeRun:
     accepted: bool | None = None
     ended: bool = False
     failure: str = ""
+    code: int = 0
     lost: bool = False
     canceled: bool = False
 
@@ -41,7 +42,7 @@ class FakeRun:
         """Stop, if the controller still answers."""
         self.canceled = True
         if self.controller.answers_cancel and not self.ended:
-            self.failure, self.ended = "canceled", True
+            self.failure, self.code, self.ended = "canceled", 1, True
 
     def probe(self) -> None:
         """Confess that the goal is not known any more, if so."""
@@ -57,6 +58,7 @@ class FakeController:
         accepts: None = never answers.
         plays_until: share of the trajectory that is played.
         failure: said at the end; empty = success.
+        code: said with it, of ``control_msgs/FollowJointTrajectory``; 1 = cancelled.
         ends: False: never says how it ended.
         forgets: does not know the goal when probed.
         pace: speed scaling, 1 = as asked.
@@ -66,6 +68,7 @@ class FakeController:
     accepts: bool | None = True
     plays_until: float = 1.0
     failure: str = ""
+    code: int = 0
     ends: bool = True
     answers_cancel: bool = True
     forgets: bool = False
@@ -92,5 +95,5 @@ class FakeController:
         for time, q, v in zip(times, positions, velocities, strict=True):
             self.situation.add_joints(begin + time, q, v)
         self.situation.add_joints(begin + times[-1] + JOINT_STATE_PERIOD, positions[-1], np.zeros_like(positions[-1]))
-        run.failure, run.ended = self.failure, self.ends
+        run.failure, run.code, run.ended = self.failure, self.code, self.ends
         return run

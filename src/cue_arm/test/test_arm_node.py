@@ -23,16 +23,17 @@ from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 
 from cue_arm.arm_node import ArmNode
+from cue_arm.push import NOT_THERE
 from cue_arm.testing import JOINT_STATE_PERIOD, sample
 from cue_arm.trajectory import JointTrajectory
 from cue_core import BallState, Motion, Shot, TableModel
 from cue_core.arm_codes import ArmCode
 from cue_core.ros.conversions import ball_to_msg, seconds_to_stamp, shot_to_msg, stamp_to_nanoseconds, table_to_msg
 from cue_core.ros.qos import LATCHED, STATES_LATCHED
-from cue_msgs.action import ExecuteShot
+from cue_msgs.action import ExecuteShot, PushBall
 from cue_msgs.msg import BallStateArray, ShotExecution, TableInfo
 from cue_sim.robot import RobotConfig
 
@@ -60,6 +61,7 @@ class Bench(Node):
         self.robot, self.group = robot, ReentrantCallbackGroup()
         self.accept, self.failure, self.hold_at, self.plays = True, "", 2.0, True
         self.release = threading.Event()
+        self.then: Callable[[], None] = lambda: None
         self.goals: list[Any] = []
         self.held = threading.Event()
         self.executions: list[ShotExecution] = []
@@ -73,6 +75,8 @@ class Bench(Node):
             ShotExecution, "shot_execution", self.executions.append, LATCHED, callback_group=self.group
         )
         self.client = ActionClient(self, ExecuteShot, "execute_shot", callback_group=self.group)
+        self.pusher = ActionClient(self, PushBall, "push_ball", callback_group=self.group)
+        self.stop = self.create_client(Trigger, "arm/stop", callback_group=self.group)
         self.enable = self.create_client(SetBool, "arm/enable", callback_group=self.group)
         self.server = ActionServer(
             self,
@@ -90,6 +94,7 @@ class Bench(Node):
     def reset(self) -> None:
         self.accept, self.failure, self.hold_at, self.plays = True, "", 2.0, True
         self.release.clear()
+        self.then = lambda: None
         self.held.clear()
         self.executions.clear()
         self.feedback.clear()
@@ -100,7 +105,9 @@ class Bench(Node):
         self.say_joints(self.q, np.zeros(6))
 
     def show_balls(self, balls: list[BallState], calibrated: bool = True) -> None:
-        self.balls.publish(BallStateArray(balls=[ball_to_msg(b) for b in balls], calibrated=calibrated, settled=True))
+        message = BallStateArray(balls=[ball_to_msg(b) for b in balls], calibrated=calibrated, settled=True)
+        message.header.stamp = seconds_to_stamp(self.stamp)
+        self.balls.publish(message)
 
     def say_joints(self, q: np.ndarray, v: np.ndarray) -> None:
         message = JointState(name=list(self.robot.joint_names), position=q.tolist(), velocity=v.tolist())
@@ -134,6 +141,7 @@ class Bench(Node):
             self.say_joints(q, v)
         self.stamp += JOINT_STATE_PERIOD
         self.say_joints(self.q, np.zeros(6))
+        self.then()
         if self.failure:
             goal.abort()
             return FollowJointTrajectory.Result(error_code=-4, error_string=self.failure)
@@ -148,6 +156,13 @@ class Bench(Node):
         )
         spin_until(future.done, 10.0, "the answer to a goal")
         return future.result()
+
+    def switch(self, on: bool) -> None:
+        """Call arm/enable."""
+        spin_until(self.enable.service_is_ready, 5.0, "arm/enable")
+        future = self.enable.call_async(SetBool.Request(data=on))
+        spin_until(future.done, 5.0, "the answer of arm/enable")
+        assert future.result().success
 
     def result(self, handle: Any) -> tuple[int, ExecuteShot.Result]:
         """Return status and result of a shot."""
@@ -221,6 +236,9 @@ def shot(**changes: Any) -> Shot:
 def test_codes_are_those_of_the_action() -> None:
     for code in ArmCode:
         assert getattr(ExecuteShot.Result, code.name) == code
+        other = {"INVALID_SHOT": "INVALID_PUSH", "ALREADY_STRUCK": "ALREADY_PUSHED"}.get(code.name, code.name)
+        assert getattr(PushBall.Result, other) == code
+    assert PushBall.Result.NOT_THERE == NOT_THERE
 
 
 def test_a_shot_is_struck_measured_and_told(arm: ArmNode, bench: Bench) -> None:
@@ -248,7 +266,7 @@ def test_a_shot_is_struck_measured_and_told(arm: ArmNode, bench: Bench) -> None:
         ({"speed": -3.0}, ArmCode.INVALID_SHOT, "speed is -3.0, allowed is 0.01 to 15"),
         ({"azimuth": float("nan")}, ArmCode.INVALID_SHOT, "azimuth is nan"),
         ({"id": ""}, ArmCode.INVALID_SHOT, "no id"),
-        ({"speed": 1.9}, ArmCode.UNREACHABLE, "would need"),
+        ({"speed": 4.0}, ArmCode.UNREACHABLE, "no joint solution"),
         ({"vertical_offset": -0.5}, ArmCode.COLLISION, "would touch cloth"),
     ],
 )
@@ -303,7 +321,8 @@ def test_a_newer_shot_is_rejected_while_a_stroke_runs(arm: ArmNode, bench: Bench
 
 def test_a_newer_shot_takes_over_before_the_stroke(arm: ArmNode, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     planning, go_on = threading.Event(), threading.Event()
-    backend = arm._player._backend
+    assert arm._player._workplace is not None
+    backend = arm._player._workplace.backend
     plan = backend.plan
 
     def slow_plan(request: Any, progress: Any) -> Any:
@@ -330,27 +349,85 @@ def test_a_refusal_or_an_abort_of_the_driver_is_told(arm: ArmNode, bench: Bench)
     assert result.error_code == ArmCode.CONTROLLER and "refused" in result.error_msg
     bench.accept, bench.failure = True, "shoulder_lift_joint is 0.2 rad off"
     result = bench.play(shot())
-    assert result.error_code == ArmCode.CONTROLLER and "shoulder_lift_joint is 0.2 rad off" in result.error_msg
-    assert result.struck  # it played to the end before it complained
+    assert result.error_code == ArmCode.TOLERANCE and "shoulder_lift_joint is 0.2 rad off" in result.error_msg
+    assert result.struck  # it played to the end before it complained, so a person must look first
+    assert bench.play(shot()).error_code == ArmCode.STOPPED
+    bench.switch(True)
     bench.failure, bench.plays = "", False
     result = bench.play(shot())
     assert result.error_code == ArmCode.CONTROLLER and "did not reach the ball" in result.error_msg
 
 
 def test_disabling_stops_a_stroke_and_refuses_the_next(arm: ArmNode, bench: Bench) -> None:
-    def switch(on: bool) -> None:
-        future = bench.enable.call_async(SetBool.Request(data=on))
-        spin_until(future.done, 5.0, "the answer of arm/enable")
-        assert future.result().success
-
     bench.hold_at = 0.2
     handle = bench.send(shot())
     spin_until(bench.held.is_set, 10.0, "the stroke to run")
-    switch(False)
+    bench.switch(False)
     assert bench.result(handle)[1].error_code == ArmCode.STOPPED
     assert bench.play(shot()).error_code == ArmCode.STOPPED
-    switch(True)
+    bench.switch(True)
     assert bench.play(shot()).error_code == 0
+
+
+def test_a_stop_breaks_off_and_holds_until_enabled(arm: ArmNode, bench: Bench) -> None:
+    bench.hold_at = 0.2
+    handle = bench.send(shot())
+    spin_until(bench.held.is_set, 10.0, "the stroke to run")
+    spin_until(bench.stop.service_is_ready, 5.0, "arm/stop")
+    future = bench.stop.call_async(Trigger.Request())
+    spin_until(future.done, 5.0, "the answer of arm/stop")
+    assert future.result().success
+    result = bench.result(handle)[1]
+    assert result.error_code == ArmCode.STOPPED and "arm/stop was called" in result.error_msg
+    refused = bench.play(shot())
+    assert refused.error_code == ArmCode.STOPPED and "arm/enable" in refused.error_msg
+    bench.switch(True)
+    assert bench.play(shot()).error_code == 0
+
+
+def test_an_arm_that_hears_nothing_stops(arm: ArmNode, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.hold_at = 0.2
+    handle = bench.send(shot())
+    spin_until(bench.held.is_set, 10.0, "the stroke to run")
+    monkeypatch.setattr(arm, "_now", lambda: 100.0)
+    result = bench.result(handle)[1]
+    assert result.error_code in (ArmCode.CONTROLLER, ArmCode.NO_BALL)
+    assert "has fallen silent" in result.error_msg, result.error_msg
+    monkeypatch.undo()
+    bench.show_balls([CUE_BALL])
+    bench.say_joints(bench.q, np.zeros(6))
+    assert bench.play(shot()).error_code == 0
+
+
+def test_a_ball_is_pushed_and_what_cannot_be_pushed_is_refused(arm: ArmNode, bench: Bench) -> None:
+    spin_until(bench.pusher.server_is_ready, 10.0, "push_ball")
+
+    def push(**fields: Any) -> PushBall.Result:
+        goal = PushBall.Goal(**{"id": next(_names), "ball_id": 0, "goal": [-0.1, 0.05], **fields})
+        future = bench.pusher.send_goal_async(goal)
+        spin_until(future.done, 10.0, "the answer to a push")
+        future = future.result().get_result_async()
+        spin_until(future.done, 20.0, "the result of a push")
+        return future.result().result
+
+    codes = PushBall.Result
+    for fields, code, text in (
+        ({"id": ""}, codes.INVALID_PUSH, "no id"),
+        ({"goal": [0.0, float("nan")]}, codes.INVALID_PUSH, "not on the table"),
+        ({"goal": [3.0, 0.0]}, codes.INVALID_PUSH, "not on the table"),
+        ({"tolerance": -1.0}, codes.INVALID_PUSH, "tolerance"),
+        ({"ball_id": 9}, codes.NO_BALL, "no ball 9"),
+    ):
+        result = push(**fields)
+        assert result.error_code == code and text in result.error_msg, result.error_msg
+    there = push()
+    assert (there.error_code, there.strokes, there.moved) == (0, 0, False)
+    bench.then = lambda: bench.show_balls([BallState(0, np.array([-0.05, 0.05]))])
+    result = push(id="once", goal=[-0.05, 0.05])
+    assert (result.error_code, result.strokes, result.moved) == (0, 1, True), result.error_msg
+    np.testing.assert_allclose(result.position, [-0.05, 0.05])
+    assert push(id="once", goal=[-0.05, 0.05]).error_code == codes.ALREADY_PUSHED
+    assert not bench.executions  # no shot
 
 
 def test_a_clock_set_back_ends_the_stroke_and_the_next_one_runs(arm: ArmNode, bench: Bench) -> None:
@@ -365,14 +442,14 @@ def test_a_clock_set_back_ends_the_stroke_and_the_next_one_runs(arm: ArmNode, be
 
 
 def test_a_driver_that_falls_silent_times_out(graph: Graph, arm: ArmNode, bench: Bench) -> None:
-    patience = arm._player._patience
-    arm._player._patience = type(patience)(patience.state, patience.accept, 1.0)
+    patience = arm._player._executor.patience
+    arm._player._executor.patience = type(patience)(patience.state, patience.accept, 1.0)
     try:
         bench.hold_at = 0.2
         result = bench.play(shot())
         assert result.error_code == ArmCode.TIMEOUT and "nothing heard" in result.error_msg
     finally:
-        arm._player._patience = patience
+        arm._player._executor.patience = patience
 
 
 def test_a_respawned_arm_remembers_and_tells_how_the_last_stroke_ended(

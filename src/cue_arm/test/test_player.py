@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cue_arm.envelope import Envelope
+from cue_arm.executor import CANCELED
+from cue_arm.guard import Guard
 from cue_arm.ledger import Ledger, LedgerEntry
 from cue_arm.planner import MinkBackend, Progress, StrokePlan, StrokeRequest
-from cue_arm.player import Outcome, Patience, Phase, Player
+from cue_arm.player import Outcome, Patience, Phase, Player, Push, Workplace
+from cue_arm.push import NOT_THERE, PushSettings
 from cue_arm.situation import Interrupt, Situation
-from cue_arm.testing import FakeController
+from cue_arm.stroke import tip_rotation
+from cue_arm.stroke_model import StrokeModel
+from cue_arm.testing import FakeController, FakeRun
+from cue_arm.trajectory import JointTrajectory
 from cue_core import BallState, Motion, Shot, Visibility
 from cue_core.arm_codes import ArmCode
 
@@ -36,10 +43,18 @@ class Rig:
         self.situation = Situation()
         self.controller = FakeController(self.situation)
         self.interrupt = Interrupt(self.situation.changed)
+        self.guard, self.model = Guard(), StrokeModel(self.backend.table.ball_radius)
         self.player = Player(
-            self.situation, self.controller, Ledger(self.run_dir), PATIENCE, lambda p, e: self.reports.append((p, e))
+            self.situation,
+            self.controller,
+            Ledger(self.run_dir),
+            PATIENCE,
+            lambda p, e: self.reports.append((p, e)),
+            self.guard,
         )
-        self.player.set_backend(self.backend, self.backend.table)
+        table = self.backend.table
+        self.workplace = Workplace(self.backend, table, Envelope(self.backend.robot, table), self.model)
+        self.player.set_workplace(self.workplace)
         self.situation.add_balls((CUE_BALL,))
         self.situation.add_joints(10.0, self.backend.robot.home, np.zeros(6))
 
@@ -114,7 +129,7 @@ def test_without_a_resting_cue_ball_nothing_moves(rig: Rig, balls: tuple[BallSta
 def test_refusals_of_the_planner_come_through(rig: Rig) -> None:
     rig.situation.add_balls((CUE_BALL, BallState(5, CUE_BALL.position - 0.055 * np.array([np.cos(0.4), np.sin(0.4)]))))
     assert rig.play().code == ArmCode.COLLISION
-    assert rig.play(Shot("fast", 1.9, 0.4)).code == ArmCode.UNREACHABLE
+    assert rig.play(Shot("fast", 4.0, 0.4)).code == ArmCode.UNREACHABLE
     assert not rig.reports
 
 
@@ -158,43 +173,164 @@ def test_a_stroke_of_which_nothing_is_heard_times_out(rig: Rig) -> None:
     assert rig.controller.runs[0].canceled
 
 
-def test_an_abort_before_the_ball_did_not_strike(rig: Rig) -> None:
+def test_a06_a_protective_stop_before_the_ball_strikes_nothing_and_waits_for_a_person(rig: Rig) -> None:
     rig.controller.plays_until, rig.controller.failure = 0.2, "protective stop"
     outcome = rig.play()
-    assert outcome.code == ArmCode.CONTROLLER and "protective stop" in outcome.text
+    assert outcome.code == ArmCode.PROTECTIVE_STOP and "protective stop" in outcome.text
     assert not outcome.struck and outcome.stroke is None
     assert rig.reported() == [Phase.STARTED, Phase.FINISHED]
+    rig.controller.plays_until, rig.controller.failure = 1.0, ""
+    refused = rig.play()
+    assert refused.code == ArmCode.STOPPED and "arm/enable" in refused.text and len(rig.controller.runs) == 1
+    rig.guard.enable()
+    assert rig.play().code == ArmCode.NONE
+
+
+def test_a06_a_controller_taken_away_is_a_protective_stop(rig: Rig) -> None:
+    rig.controller.plays_until, rig.controller.failure, rig.controller.code = 0.2, "deactivated", CANCELED
+    assert rig.play().code == ArmCode.PROTECTIVE_STOP
+    assert rig.guard.reason
+
+
+def test_a06_an_arm_that_freezes_is_stopped_for_good(rig: Rig) -> None:
+    rig.controller.ends, rig.controller.plays_until = False, 0.2
+    results: list[Outcome] = []
+    thread = threading.Thread(target=lambda: results.append(rig.play()))
+    thread.start()
+    assert rig.situation.wait(lambda: bool(rig.controller.runs), 5.0)
+    newest = rig.situation.newest_joints()
+    assert newest is not None
+    for i in range(1, 50):
+        rig.situation.add_joints(newest[0] + 0.1 * i, newest[1], np.zeros(6))
+        thread.join(timeout=0.01)
+    thread.join(timeout=5.0)
+    assert results[0].code == ArmCode.PROTECTIVE_STOP and "stood still for 3 s" in results[0].text
+    assert rig.controller.runs[0].canceled and rig.guard.reason
 
 
 def test_the_shot_after_an_abort_goes_home_first(rig: Rig) -> None:
-    rig.controller.plays_until, rig.controller.failure = 0.2, "protective stop"
-    rig.play()
-    rig.controller.plays_until, rig.controller.failure = 1.0, ""
+    rig.controller.plays_until, rig.controller.failure, rig.controller.code = 0.2, "0.2 rad off", -4
+    assert rig.play().code == ArmCode.TOLERANCE and not rig.guard.reason
+    rig.controller.plays_until, rig.controller.failure, rig.controller.code = 1.0, "", 0
     assert rig.play().code == ArmCode.NONE
     again, first = rig.controller.runs[1].trajectory, rig.controller.runs[0].trajectory
     assert again.duration > first.duration
     assert np.abs(again.positions - rig.backend.robot.home).max(axis=1)[1:-1].min() < 1e-6
 
 
-def test_an_abort_past_the_ball_tells_that_it_was_struck(rig: Rig) -> None:
-    rig.controller.plays_until, rig.controller.failure = 0.75, "tolerance violated (code -4)"
+def test_a06_an_abort_just_past_the_ball_is_struck_then_aborted_and_waits_for_a_person(rig: Rig) -> None:
+    plan = rig.backend.plan(StrokeRequest(SHOT, np.array(CUE_BALL.position), {}, rig.backend.robot.home))
+    rig.controller.plays_until = (plan.contact_time + 0.03) / plan.trajectory.duration
+    rig.controller.failure, rig.controller.code = "0.2 rad off", -4
     outcome = rig.play()
-    assert outcome.code == ArmCode.CONTROLLER and outcome.struck and outcome.stroke is not None
+    assert outcome.code == ArmCode.TOLERANCE and outcome.struck and outcome.stroke is not None
+    assert outcome.stroke.tip_speed == pytest.approx(0.5, rel=0.01)
     assert rig.reported() == [Phase.STARTED, Phase.STRUCK, Phase.FINISHED]
+    assert rig.reports[-1][1].code == ArmCode.TOLERANCE
+    refused = rig.play(Shot("next", 0.5, 0.4))
+    assert refused.code == ArmCode.STOPPED and "struck, then" in refused.text
+    rig.guard.enable()
     assert rig.play().code == ArmCode.ALREADY_STRUCK
 
 
-def test_success_without_motion_is_no_success(rig: Rig) -> None:
+def test_a05_success_without_motion_is_no_success(rig: Rig) -> None:
     rig.controller.plays_until = 0.01
     outcome = rig.play()
     assert outcome.code == ArmCode.CONTROLLER and "did not reach the ball" in outcome.text
+    assert not outcome.struck and rig.model.count == 0
 
 
-def test_a_slowed_controller_gives_the_achieved_speed(rig: Rig) -> None:
-    rig.controller.pace = 0.45
+@pytest.mark.parametrize("reported", [0.45, 1.0])
+def test_a03_a_slowed_robot_is_noticed_whether_it_says_so_or_not(rig: Rig, reported: float) -> None:
+    rig.controller.pace, rig.player.scaling = 0.45, reported
     outcome = rig.play()
     assert outcome.code == ArmCode.NONE and outcome.stroke is not None
     assert outcome.stroke.tip_speed == pytest.approx(0.225, rel=0.01)
+    assert outcome.pace == pytest.approx(0.45, rel=0.02)
+    assert outcome.text.startswith("slowed to 45% of the planned pace")
+    assert ("the robot reports 45%" in outcome.text) == (reported < 1)
+    assert rig.reports[-1][1].pace == outcome.pace
+    assert rig.model.count == 0  # what the slider does is no habit of the arm
+
+
+def test_a03_a_robot_at_zero_per_cent_is_not_told_to_strike(rig: Rig) -> None:
+    rig.player.scaling = 0.0
+    outcome = rig.play()
+    assert outcome.code == ArmCode.STOPPED and "0 %" in outcome.text and not rig.controller.runs
+
+
+def test_a02_a_tool_that_would_pass_through_something_is_refused_by_name(rig: Rig) -> None:
+    """The cue low over a rail, and an arm that touches already: planner and envelope each name the pair."""
+    rig.situation.add_balls((BallState(0, np.array([0.0, 0.235])),))
+    outcome = rig.play(Shot("low", 0.3, -1.57))
+    assert outcome.code == ArmCode.COLLISION and re.search(r"cue .* would touch .*rail", outcome.text), outcome.text
+    table, robot = rig.backend.table, rig.backend.robot
+    inside = rig.backend.reach.chain.solve(
+        np.array([[0.0, -table.width / 2 - 0.02, 0.02]]), tip_rotation(1.57, 0.0)[None], robot.home[None], 40
+    )[0][0]
+    rig.situation.add_balls((CUE_BALL,))
+    rig.situation.add_joints(10.1, inside, np.zeros(6))
+    outcome = rig.play()
+    assert outcome.code == ArmCode.COLLISION and "where it rests now" in outcome.text, outcome.text
+    assert not rig.controller.runs
+
+
+def test_whatever_plans_the_envelope_has_the_last_word(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = rig.backend.plan
+
+    def hasty(request: StrokeRequest, progress: Progress) -> StrokePlan:
+        good = plan(request, progress)
+        fast = JointTrajectory(
+            good.trajectory.times / 3,
+            good.trajectory.positions,
+            3 * good.trajectory.velocities,
+            9 * good.trajectory.accelerations,
+        )
+        return replace(good, trajectory=fast)
+
+    monkeypatch.setattr(rig.backend, "plan", hasty)
+    outcome = rig.play()
+    assert outcome.code == ArmCode.ENVELOPE and outcome.text.startswith("joint velocity"), outcome.text
+    assert not rig.controller.runs and not rig.reports
+
+
+def test_what_the_arm_does_to_strokes_is_learnt_and_compensated(rig: Rig) -> None:
+    rig.controller.pace = 0.975  # within what passes for full pace
+    for number in range(3):
+        assert rig.play(Shot(f"learn-{number}", 0.5, 0.4)).code == ArmCode.NONE
+    last = rig.play(Shot("last", 0.5, 0.4))
+    assert rig.model.count == 4 and last.stroke is not None
+    assert last.stroke.tip_speed == pytest.approx(0.5, rel=0.005)
+
+
+def test_a_ball_is_pushed_until_it_is_there(rig: Rig) -> None:
+    """The fake arm moves no ball, so the ball is put where each push should have left it."""
+    goal, told = CUE_BALL.position + np.array([0.0, 0.15]), []
+    send = rig.controller.send
+
+    def send_and_move(trajectory: JointTrajectory) -> FakeRun:
+        run = send(trajectory)
+        now = rig.situation.balls_on_table()[0]
+        rig.situation.add_balls((BallState(0, now + 0.075 * np.array([0.0, 1.0])),))
+        return run
+
+    rig.controller.send = send_and_move  # type: ignore[method-assign]
+    push = Push("push-1", 0, goal)
+    outcome = rig.player.push(push, rig.interrupt, lambda phase, distance, strokes: told.append((phase, strokes)))
+    assert outcome.code == ArmCode.NONE and outcome.moved and outcome.strokes == 2, outcome
+    np.testing.assert_allclose(outcome.position, goal, atol=1e-9)
+    assert told[0] == ("planning", 0) and told[-1][1] == 1
+    again = rig.player.push(push, rig.interrupt, lambda *_: None)
+    assert again.code == ArmCode.ALREADY_STRUCK and not rig.reports
+
+
+def test_a_ball_that_does_not_come_is_given_up(rig: Rig) -> None:
+    rig.player.set_workplace(replace(rig.workplace, push=PushSettings(most_strokes=2)))
+    push = Push("push-1", 0, CUE_BALL.position + np.array([0.05, 0.0]))
+    outcome = rig.player.push(push, rig.interrupt, lambda *_: None)
+    assert outcome.code == NOT_THERE and outcome.strokes == 2 and "50.0 mm away" in outcome.text
+    missing = rig.player.push(Push("push-2", 7, np.zeros(2)), rig.interrupt, lambda *_: None)
+    assert missing.code == ArmCode.NO_BALL and "no ball 7" in missing.text
 
 
 @pytest.mark.parametrize("code", [ArmCode.CANCELED, ArmCode.STOPPED, ArmCode.TIME_RESET])
@@ -229,7 +365,7 @@ def test_a_stop_that_is_not_confirmed_ends_all_the_same(rig: Rig) -> None:
 
 
 def test_a_goal_that_the_controller_forgot_is_noticed(backend: MinkBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cue_arm.player._PROBE", 0.1)
+    monkeypatch.setattr("cue_arm.executor._PROBE", 0.1)
     rig = Rig(backend)
     rig.controller.ends, rig.controller.forgets, rig.controller.plays_until = False, True, 0.2
     outcome = rig.play()

@@ -26,6 +26,8 @@ _STROKE = {
     "azimuth": (-4 * math.pi, 4 * math.pi),
     "tip_speed_stddev": (0.0, math.inf),
     "azimuth_stddev": (0.0, math.inf),
+    "elevation_stddev": (0.0, math.inf),
+    "offset_stddev": (0.0, math.inf),
 }
 """What joint states may say of a stroke; the rest is checked by who uses it."""
 _ROUNDING = 1e-6

@@ -23,6 +23,7 @@ ADVISORY_FLAGS = frozenset(
         "frames_lost",
         "lens_dirty",
         "light_changed",
+        "slowed",  # the robot went slower than asked; the achieved speed is what was measured
     }
 )
 """Quality flags that tell something without spoiling the record; docs/perception.md explains them."""
@@ -72,6 +73,8 @@ class Stroke:
         side_offset: + left, against the tracked ball centre [ball radii].
         vertical_offset: + above [ball radii].
         contact_time: when the tip met the ball [s], robot clock.
+        elevation_stddev: [rad].
+        offset_stddev: of either offset [ball radii].
     """
 
     tip_speed: float
@@ -82,6 +85,8 @@ class Stroke:
     side_offset: float = 0.0
     vertical_offset: float = 0.0
     contact_time: float = 0.0
+    elevation_stddev: float = 0.0
+    offset_stddev: float = 0.0
 
 
 @dataclass(frozen=True)

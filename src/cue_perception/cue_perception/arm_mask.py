@@ -60,7 +60,9 @@ class ArmShape:
             base, cue = data["base"], data["cue"]
             sign = {"south": -1.0, "north": 1.0}[base["side"]]
             pose = np.eye(4)
-            pose[:2, 0], pose[:2, 1] = (0.0, sign), (-sign, 0.0)
+            turn = float(base.get("turn", 0.0))
+            c, s = sign * np.cos(turn), sign * np.sin(turn)
+            pose[:2, 0], pose[:2, 1] = (-s, c), (-c, -s)
             pose[:3, 3] = base["along"], sign * (table.width / 2 + base["gap"]), base["height"]
             after, links, capsules = [], [_BASE], [_BASE_CAPSULE]
             for number, link in enumerate(data["links"]):

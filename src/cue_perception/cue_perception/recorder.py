@@ -20,6 +20,7 @@ from cue_perception.tracking import BallTracker
 _MOVED = 0.003  # m
 _LONGEST = 30.0  # s from the first motion until a shot is closed although something still seems to move
 _WANDER = 0.003  # [m] between two looks at the same ball at rest
+_FULL_PACE = 0.97  # of the planned one: less is a slowed robot
 _AHEAD = 0.05  # s: a strike seen in full view this long before the arm's contact: the clocks do not agree
 _BEFORE = 1.5  # s: measurements at rest older than this before the first motion are not used
 
@@ -42,6 +43,7 @@ class Execution:
         time: when the phase began [s].
         stroke: as measured, from STRUCK on.
         error_code: 0 = none.
+        pace: measured share of the planned pace; 0 = not measured.
     """
 
     shot: Shot
@@ -49,6 +51,7 @@ class Execution:
     time: float
     stroke: Stroke | None = None
     error_code: int = 0
+    pace: float = 0.0
 
 
 @dataclass
@@ -128,6 +131,8 @@ class ShotRecorder:
             current.stroke = execution.stroke
         if execution.phase >= Phase.STRUCK and execution.stroke is not None:
             current.struck = True
+        if 0.0 < execution.pace < _FULL_PACE:
+            current.flags.add("slowed")
         if execution.phase == Phase.FINISHED:
             current.finished = execution.time
             current.error_code = execution.error_code

@@ -54,8 +54,8 @@ class Session:
                 return out
         raise AssertionError(f"never settled: {self.pipeline.problem}, {out.balls}")
 
-    def tell(self, shot: Shot, phase: Phase, stroke: Stroke | None = None, error: int = 0) -> None:
-        record = self.pipeline.on_execution(Execution(shot, phase, (self.frame - 1) / FPS, stroke, error))
+    def tell(self, shot: Shot, phase: Phase, stroke: Stroke | None = None, error: int = 0, pace: float = 0.0) -> None:
+        record = self.pipeline.on_execution(Execution(shot, phase, (self.frame - 1) / FPS, stroke, error, pace))
         if record is not None:
             self.records.append(record)
 
@@ -135,7 +135,19 @@ def test_motion_without_command_has_no_id(session):
     assert record.moved_ball_ids() == (3,)
 
 
-def test_abort_after_the_strike_keeps_the_shot(session):
+def test_a03_a_slowed_robot_flags_the_shot_and_leaves_it_usable(session):
+    session.settle()
+    shot = Shot("slow", 0.5, 0.0)
+    session.tell(shot, Phase.STARTED)
+    session.roll(0, np.array([0.3, 0.0]), start=0.08)
+    session.tell(shot, Phase.FINISHED, Stroke(0.225, 0.0), pace=0.45)
+    session.settle()
+    [record] = session.records
+    assert record.flags == ("slowed",) and record.usable
+    assert record.achieved.tip_speed == 0.225
+
+
+def test_a06_abort_after_the_strike_keeps_the_shot(session):
     session.settle()
     shot = Shot("c", 0.5, 0.0)
     session.tell(shot, Phase.STARTED)

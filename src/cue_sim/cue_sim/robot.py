@@ -1,4 +1,4 @@
-"""The robot as data (``config/robots/*.yaml``) and its MuJoCo model: six revolute joints and a short cue at the flange.
+"""The robot as data (``config/robots/*.yaml``) and its MuJoCo model: revolute joints and a short cue at the flange.
 
 Names in the model: the motors are called like the joints, the bodies ``base_link``, ``<joint>_link`` and ``cue``, the
 sites ``tool0`` (flange; z out of it, the cue points along its x) and ``cue_tip`` (the tip's foremost point, axes as
@@ -31,6 +31,8 @@ _METAL, _DARK, _WOOD, _LEATHER = (
     (0.76, 0.60, 0.38, 1),
     (0.2, 0.35, 0.6, 1),
 )
+_BASE = ("side", "gap", "along", "height")
+_MOST_LINKS = 8
 _SIDES = {"south": -1.0, "north": 1.0}
 _FLOOR_BELOW_BASE = 0.85  # m: the pedestal's height, about that of a pool table
 
@@ -105,7 +107,7 @@ class Cue:
 
 @dataclass(frozen=True)
 class RobotConfig:
-    """A six-axis arm beside the table.
+    """An arm of revolute joints beside the table.
 
     Attributes:
         name: of the robot.
@@ -113,12 +115,13 @@ class RobotConfig:
         gap: from the cushion nose outwards to the base axis [m].
         along: of the base along the table's x [m].
         height: of the base plane above the cloth [m].
-        links: from base to flange.
+        turn: of the base about its axis, from where its -x points at the table [rad].
+        links: from base to flange, at least six.
         armature: reflected rotor inertia of every joint [kg m^2].
         friction: Coulomb friction of the first three joints, a fifth of it in the wrists [N m].
         damping: viscous friction of the first three joints, a fifth of it in the wrists [N m s].
         cue: at the flange.
-        home: (6,) joint positions out of the camera's view [rad].
+        home: (n,) joint positions out of the camera's view [rad].
     """
 
     name: str
@@ -132,6 +135,7 @@ class RobotConfig:
     damping: float
     cue: Cue
     home: np.ndarray
+    turn: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the base, and home against the joint limits.
@@ -144,6 +148,7 @@ class RobotConfig:
         finite_in("base gap", self.gap, 0.05, 2.0, "m")
         finite_in("base along", self.along, -3.0, 3.0, "m")
         finite_in("base height", self.height, -1.0, 1.5, "m")
+        finite_in("base turn", self.turn, -math.pi, math.pi, "rad")
         for link, angle in zip(self.links, self.home, strict=True):
             finite_in(f"home of {link.joint}", angle, link.lower, link.upper, "rad")
 
@@ -153,16 +158,16 @@ class RobotConfig:
         return tuple(link.joint for link in self.links)
 
     def limits(self, name: str) -> np.ndarray:
-        """Return the (6,) ``lower``, ``upper``, ``velocity``, ``acceleration`` or ``effort`` of the joints."""
+        """Return the (n,) ``lower``, ``upper``, ``velocity``, ``acceleration`` or ``effort`` of the joints."""
         return np.array([getattr(link, name) for link in self.links])
 
     def table_from_base(self, table: TableModel) -> np.ndarray:
-        """Return the (4, 4) pose of the base frame in the table frame; at pan angle 0 the arm points at the table."""
+        """Return the (4, 4) pose of the base frame in the table frame; unturned, its -x points at the table."""
         sign = _SIDES[self.side]
         pose = np.eye(4)
-        # At zero the arm stretches along the base's -x (a is negative): turn that towards the table.
-        pose[:2, 0] = (0.0, sign)
-        pose[:2, 1] = (-sign, 0.0)
+        c, s = sign * math.cos(self.turn), sign * math.sin(self.turn)
+        pose[:2, 0] = (-s, c)
+        pose[:2, 1] = (-c, -s)
         pose[:3, 3] = (self.along, sign * (table.width / 2 + self.gap), self.height)
         return pose
 
@@ -175,11 +180,12 @@ class RobotConfig:
             OutOfRangeError: a value is out of range.
         """
         _keys(where, data, "name", "base", "links", "armature", "friction", "damping", "cue", "home")
-        base = _keys(f"{where}: base", data["base"], "side", "gap", "along", "height")
+        only_keys(f"{where}: base", data["base"], (*_BASE, "turn"), needed=_BASE)
+        base = dict(data["base"])
         cue = _keys(f"{where}: cue", data["cue"], *Cue.__dataclass_fields__)
         links = tuple(_link(f"{where}: link {i}", item) for i, item in enumerate(data["links"], start=1))
-        if len(links) != 6:
-            raise FileFormatError(where, f"has {len(links)} links, needs 6")
+        if not 6 <= len(links) <= _MOST_LINKS:
+            raise FileFormatError(where, f"has {len(links)} links, needs 6 to {_MOST_LINKS}")
         return cls(
             name=str(data["name"]),
             side=str(base["side"]),
@@ -191,7 +197,8 @@ class RobotConfig:
             friction=finite_in("friction", data["friction"], 0.0, 50.0),
             damping=finite_in("damping", data["damping"], 0.0, 50.0),
             cue=Cue(**cue),
-            home=_vector(f"{where}: home", data["home"], 6, 7.0),
+            home=_vector(f"{where}: home", data["home"], len(links), 7.0),
+            turn=base.get("turn", 0.0),
         )
 
     @classmethod

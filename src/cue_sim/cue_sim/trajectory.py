@@ -37,8 +37,8 @@ class Tolerances:
     """How far the measured joints may be from the wanted ones.
 
     Attributes:
-        path: (6,) on the way [rad].
-        goal: (6,) at the end [rad].
+        path: (n,) on the way [rad].
+        goal: (n,) at the end [rad].
         goal_time: how long after the end the goal may be reached [s].
     """
 
@@ -47,9 +47,9 @@ class Tolerances:
     goal_time: float
 
     @classmethod
-    def default(cls) -> Tolerances:
-        """Return 0.1 rad on the way, 0.01 rad at the end, half a second."""
-        return cls(np.full(6, 0.1), np.full(6, 0.01), 0.5)
+    def default(cls, joints: int = 6) -> Tolerances:
+        """Return 0.1 rad on the way, 0.01 rad at the end, half a second, for an arm with that many joints."""
+        return cls(np.full(joints, 0.1), np.full(joints, 0.01), 0.5)
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class JointTrajectory:
 
     Attributes:
         times: (n,) after the start, increasing [s].
-        positions: (n, 6) [rad].
-        velocities: (n, 6) [rad/s] or None: straight lines between the points.
-        accelerations: (n, 6) [rad/s^2] or None: cubic splines; with them quintic ones.
+        positions: (n, joints) [rad].
+        velocities: (n, joints) [rad/s] or None: straight lines between the points.
+        accelerations: (n, joints) [rad/s^2] or None: cubic splines; with them quintic ones.
     """
 
     times: np.ndarray
@@ -74,7 +74,7 @@ class JointTrajectory:
         return float(self.times[-1])
 
     def starting_from(self, position: np.ndarray, velocity: np.ndarray) -> JointTrajectory:
-        """Return the trajectory that leaves from a state (6,), (6,) at time zero if it does not begin there itself."""
+        """Return the trajectory that leaves from a state (n,), (n,) at time zero if it does not begin there itself."""
         if self.times[0] <= 0.0:
             return self
         still = np.zeros((1, len(position)))
@@ -86,7 +86,7 @@ class JointTrajectory:
         )
 
     def sample(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (6,) position, velocity and acceleration; still at the last point after the end."""
+        """Return (n,) position, velocity and acceleration; still at the last point after the end."""
         if time >= self.times[-1] or len(self.times) == 1:
             still = np.zeros(self.positions.shape[1])
             return self.positions[-1].copy(), still, still.copy()
@@ -101,7 +101,7 @@ class JointTrajectory:
         return position, powers[: len(first)] @ first, powers[: len(second)] @ second
 
     def _segment(self, i: int, span: float) -> np.ndarray:
-        """Return (k, 6) polynomial coefficients of segment ``i``, lowest power first."""
+        """Return (k, joints) polynomial coefficients of segment ``i``, lowest power first."""
         p0, p1 = self.positions[i], self.positions[i + 1]
         if self.velocities is None:
             zero = np.zeros_like(p0)
@@ -138,7 +138,7 @@ def check_goal(
         robot: whose joints and limits count.
         joint_names: in any order, each exactly once.
         times: (n,) [s].
-        positions: (n, 6) [rad] in the order of ``joint_names``; velocities and accelerations likewise or None.
+        positions: (n, joints) [rad] in the order of ``joint_names``; velocities and accelerations likewise or None.
         velocities: [rad/s].
         accelerations: [rad/s^2].
 
@@ -169,7 +169,7 @@ def check_goal(
 def check_motion(
     robot: RobotConfig, trajectory: JointTrajectory, position: np.ndarray, velocity: np.ndarray
 ) -> JointTrajectory:
-    """Return the trajectory from the robot's state (6,) [rad], (6,) [rad/s] on, if it keeps the limits all along.
+    """Return the trajectory from the robot's state (n,) [rad], (n,) [rad/s] on, if it keeps the limits all along.
 
     Raises:
         GoalError: it begins elsewhere or leaves a position or velocity limit.
@@ -201,12 +201,12 @@ def check_motion(
 
 
 def stopping(position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> JointTrajectory:
-    """Return the trajectory that brings all joints from (6,) [rad], (6,) [rad/s] to rest together.
+    """Return the trajectory that brings all joints from (n,) [rad], (n,) [rad/s] to rest together.
 
     Args:
         position: set point now.
         velocity: set point now.
-        acceleration: (6,) largest [rad/s^2]; the slowest joint decides how long it takes.
+        acceleration: (n,) largest [rad/s^2]; the slowest joint decides how long it takes.
     """
     time = max(float(np.max(np.abs(velocity) / acceleration)), 1e-3)
     end = position + 0.5 * velocity * time  # a cubic with these ends is the parabola of constant deceleration
@@ -219,10 +219,10 @@ class Follower:
     """Follows one trajectory at a time and judges how well; holds the last set point otherwise. Times in s."""
 
     def __init__(self, robot: RobotConfig, position: np.ndarray) -> None:
-        """Hold at ``position`` (6,) [rad]."""
+        """Hold at ``position`` (n,) [rad]."""
         self._robot = robot
         self._trajectory = JointTrajectory(np.zeros(1), position[None].copy())
-        self._tolerances = Tolerances.default()
+        self._tolerances = Tolerances.default(len(position))
         self._begin = 0.0
         self.active = False
         self.outcome: tuple[TrajectoryCode, str] | None = None
@@ -242,7 +242,7 @@ class Follower:
         self._trajectory, self._begin, self.active = trajectory, time, False
 
     def set_point(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (6,) wanted position, velocity and acceleration."""
+        """Return (n,) wanted position, velocity and acceleration."""
         return self._trajectory.sample(time - self._begin)
 
     def busy(self, time: float) -> bool:
@@ -254,7 +254,7 @@ class Follower:
         return time - self._begin
 
     def judge(self, time: float, position: np.ndarray) -> None:
-        """Compare the measured (6,) position [rad] with the wanted one; ends the trajectory where that decides it."""
+        """Compare the measured (n,) position [rad] with the wanted one; ends the trajectory where that decides it."""
         if not self.active:
             return
         error = np.abs(position - self.set_point(time)[0])

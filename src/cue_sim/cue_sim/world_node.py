@@ -72,7 +72,7 @@ def trajectory_from_msg(config: WorldConfig, msg: TrajectoryMsg) -> JointTraject
 
     times = np.array([seconds(point.time_from_start) for point in msg.points])
     if not len(times):
-        return check_goal(config.robot, msg.joint_names, times, np.empty((0, 6)))
+        return check_goal(config.robot, msg.joint_names, times, np.empty((0, len(config.robot.links))))
     positions = rows("positions")
     assert positions is not None
     return check_goal(config.robot, msg.joint_names, times, positions, rows("velocities"), rows("accelerations"))
@@ -84,7 +84,7 @@ def tolerances_from_msg(config: WorldConfig, goal: FollowJointTrajectory.Goal) -
     Raises:
         GoalError: a joint is unknown.
     """
-    default = Tolerances.default()
+    default = Tolerances.default(len(config.robot.links))
 
     def merged(values: np.ndarray, given: Sequence[JointTolerance]) -> np.ndarray:
         values = values.copy()

@@ -151,6 +151,8 @@ def stroke_to_msg(stroke: Stroke | None) -> msgs.Stroke:
         side_offset=float(stroke.side_offset),
         vertical_offset=float(stroke.vertical_offset),
         contact_time=seconds_to_stamp(stroke.contact_time),
+        elevation_stddev=float(stroke.elevation_stddev),
+        offset_stddev=float(stroke.offset_stddev),
     )
 
 
@@ -167,6 +169,8 @@ def stroke_from_msg(msg: msgs.Stroke) -> Stroke | None:
         side_offset=msg.side_offset,
         vertical_offset=msg.vertical_offset,
         contact_time=stamp_to_seconds(msg.contact_time),
+        elevation_stddev=msg.elevation_stddev,
+        offset_stddev=msg.offset_stddev,
     )
 
 

@@ -17,10 +17,10 @@ __all__ = ["declare", "setting"]
 Config = TypeVar("Config")
 
 
-def _descriptor(item: Field[Any], default: Any) -> ParameterDescriptor:
+def _descriptor(item: Field[Any], default: Any, full_name: str) -> ParameterDescriptor:
     unit = item.metadata.get("unit", "1")
     text = item.metadata.get("description", "") + ("" if unit == "1" else f" [{unit}]")
-    descriptor = ParameterDescriptor(name=item.name, description=text, read_only=True)
+    descriptor = ParameterDescriptor(name=full_name, description=text, read_only=True)
     low, high = item.metadata.get("low"), item.metadata.get("high")
     if low is None or high is None or isinstance(default, bool):
         return descriptor
@@ -31,8 +31,10 @@ def _descriptor(item: Field[Any], default: Any) -> ParameterDescriptor:
     return descriptor
 
 
-def declare(node: Node, config: type[Config]) -> Config:
+def declare(node: Node, config: type[Config], prefix: str = "") -> Config:
     """Declare every field of a dataclass as a read-only parameter of the node and build the dataclass.
+
+    With a prefix the parameters are called ``prefix.field``.
 
     A whole number given for a float is taken as that float, as a command line writes it.
 
@@ -42,17 +44,18 @@ def declare(node: Node, config: type[Config]) -> Config:
     values: dict[str, Any] = {}
     for item in fields(config):  # type: ignore[arg-type]
         default = item.default_factory() if item.default_factory is not MISSING else item.default
-        descriptor = _descriptor(item, default)
-        given = node._parameter_overrides.get(item.name)
+        name = f"{prefix}.{item.name}" if prefix else item.name
+        descriptor = _descriptor(item, default, name)
+        given = node._parameter_overrides.get(name)
         if isinstance(default, float) and given is not None and isinstance(given.value, int):
-            node._parameter_overrides[item.name] = type(given)(item.name, value=float(given.value))
+            node._parameter_overrides[name] = type(given)(name, value=float(given.value))
         try:
-            values[item.name] = node.declare_parameter(item.name, default, descriptor).value
+            values[item.name] = node.declare_parameter(name, default, descriptor).value
         except (InvalidParameterTypeException, InvalidParameterValueException):
             low, high = item.metadata.get("low"), item.metadata.get("high")
             bounds = "" if low is None or high is None else f" from {low} to {high}"
             raise CueError(
-                f"{node.get_name()}: parameter {item.name} is {given.value if given else None!r}, "
+                f"{node.get_name()}: parameter {name} is {given.value if given else None!r}, "
                 f"needs a {type(default).__name__}{bounds}"
             ) from None
     return config(**values)
