@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import base64
 import importlib.metadata
-import json
 import math
 import os
 import platform
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cue.report_data import RunData, finite, read_run
+from cue.report_learning import Lesson, decision_rows, learnt
 from cue_core.errors import FileFormatError
 from cue_core.files import write_atomically
 from cue_core.parameters import PARAMETERS
 
 _TEMPLATE = Path(__file__).resolve().parent / "templates" / "report.html.j2"
 _PACKAGES = ("mujoco", "numpy", "scipy", "cma", "opencv-python-headless", "mink")
-_SHOWN_VALUES = 160  # characters of a decision's numbers
 
 
 def write_report(run_dir: Path | str) -> Path:
@@ -57,7 +55,10 @@ def _render(run: RunData) -> str:
     import jinja2
 
     from cue.report_figures import error_figure, held_out_figure, parameter_figure
+    from cue.report_learning_figures import coverage_figure, learning_figure
 
+    lessons = learnt(run.decisions, run.shots)
+    stated = lessons is not None and any(p.attempt.residual is not None for p in lessons.played)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     final = run.estimates[-1]
@@ -69,11 +70,15 @@ def _render(run: RunData) -> str:
             "held_out": held_out_figure(run.table, run.held_out) if run.held_out else "",
             "errors": error_figure(run.curve) if len(run.curve) > 1 else "",
             "parameters": parameter_figure(final) if not final.frozen.all() else "",
+            "learning": learning_figure(run.table, lessons) if stated and lessons is not None else "",
+            "coverage": coverage_figure(run.table, lessons) if stated and lessons is not None else "",
         },
         headline=_headline(run),
         parameters=_parameter_rows(run),
-        decisions=[_decision_row(d) for d in run.decisions],
-        shots=_shot_rows(run),
+        decisions=decision_rows(run.decisions),
+        lessons=[_lesson_row(lesson) for lesson in lessons.lessons if lesson.shots > 0] if lessons is not None else [],
+        coverage=lessons.told_coverage() if lessons is not None else [],
+        shots=_shot_rows(run, lessons.uses if lessons is not None else {}),
         truth_error=_truth_error(run),
         portable=_portable_rows(run),
         portable_fitted=bool(run.portable.get("fitted")),
@@ -124,11 +129,12 @@ def _parameter_rows(run: RunData) -> list[dict[str, str]]:
     return rows
 
 
-def _shot_rows(run: RunData) -> list[dict[str, str]]:
+def _shot_rows(run: RunData, uses: Mapping[str, str]) -> list[dict[str, str]]:
     held_out = {shot.record.shot_id for shot in run.held_out}
     rows = []
     for record in run.shots:
         stroke = record.achieved
+        usual = "held out" if record.shot_id in held_out else "fitted" if record.usable else "not used"
         rows.append(
             {
                 "number": str(record.index + 1),
@@ -136,7 +142,7 @@ def _shot_rows(run: RunData) -> list[dict[str, str]]:
                 "azimuth": "–" if stroke is None else f"{math.degrees(stroke.azimuth):.2f}°",
                 "moved": ", ".join(str(i) for i in record.moved_ball_ids()) or "none",
                 "pocketed": ", ".join(str(t.ball_id) for t in record.tracks if t.pocketed),
-                "use": "held out" if record.shot_id in held_out else "fitted" if record.usable else "not used",
+                "use": uses.get(record.shot_id, usual),
                 "flags": ", ".join(record.flags),
             }
         )
@@ -156,15 +162,18 @@ def _portable_rows(run: RunData) -> list[dict[str, str]]:
     ]
 
 
-def _decision_row(decision: Mapping[str, Any]) -> dict[str, str]:
-    """Return a decision as what it is, why, and its numbers; unknown keys are shown as they are."""
-    rest = {k: v for k, v in decision.items() if k not in ("event", "what", "phase", "reason", "message", "wall")}
-    numbers = json.dumps(rest, default=str)
-    words = (decision.get(key) for key in ("event", "what", "phase"))
+def _lesson_row(lesson: Lesson) -> dict[str, str]:
+    def number(value: float, digits: int) -> str:
+        return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
     return {
-        "what": " ".join(str(word) for word in words if word),
-        "why": str(decision.get("reason") or decision.get("message") or ""),
-        "numbers": numbers if len(numbers) <= _SHOWN_VALUES else numbers[: _SHOWN_VALUES - 1] + "…",
+        "trait": lesson.trait,
+        "shots": number(lesson.shots, 1),
+        "gain": number(lesson.gain, 2),
+        "level": number(lesson.level, 1),
+        "level_after": number(lesson.level_after, 1),
+        "error": _cm(lesson.error),
+        "error_after": _cm(lesson.error_after),
     }
 
 

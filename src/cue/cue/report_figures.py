@@ -28,7 +28,7 @@ INK, MUTED, ACCENT = "#1f2933", "#8a94a0", "#0b6e8f"
 FONT: Any = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
 
 
-def _svg(figure: Figure) -> str:
+def as_svg(figure: Figure) -> str:
     """Return the figure as SVG that can stand in a page and scales with it."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
@@ -118,7 +118,7 @@ def held_out_figure(table: TableModel, shots: Sequence[HeldOutShot]) -> str:
             _draw_shot(axes, table, shot)
         _shot_legend(figure, (0.5, -0.03))
         figure.tight_layout()
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def overview_picture(table: TableModel, shots: Sequence[HeldOutShot], camera: Path, target: Path) -> None:
@@ -155,7 +155,7 @@ def error_figure(curve: Sequence[RevisionError]) -> str:
         axes.grid(True, which="both", color="#e3e7eb", lw=0.6)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def parameter_figure(estimate: ParameterEstimate) -> str:
@@ -178,4 +178,4 @@ def parameter_figure(estimate: ParameterEstimate) -> str:
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.7, len(rows) - 0.3)
         axes.axis("off")
-        return _svg(figure)
+        return as_svg(figure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import cv2
@@ -13,10 +13,13 @@ import pytest
 
 from cue.report import write_overview, write_report
 from cue.report_data import read_run
+from cue.report_learning import learnt
+from cue_agent.journal import EXPLORE, HELD_OUT, Action, Journal, Judgement
+from cue_agent.surprise import Expectation, residual
 from cue_core import BallState, BallTrack, ParameterEstimate, Shot, ShotLog, ShotRecord, Stroke, TableModel, Visibility
 from cue_core.errors import FileFormatError
 from cue_core.parameters import PARAMETERS
-from cue_core.shot_log import append_line
+from cue_core.shot_log import append_line, read_lines
 from cue_sim.export import load_twin, save_twin
 from cue_sim.portable import PortableParameters, save_portable
 from cue_sim.portable_fit import PortableFit
@@ -151,3 +154,50 @@ def test_the_overview_needs_the_camera_picture(run: Path, tmp_path: Path) -> Non
     write_overview(run, target)
     picture = cv2.imread(str(target))
     assert picture is not None and picture.shape[1] > 2 * picture.shape[0]
+
+
+def test_the_report_says_what_was_learnt_where_and_what_was_decided(run: Path) -> None:
+    (run / "agent.jsonl").unlink()
+    journal = Journal(run)
+    journal.begin(instruction="", shots=4, held_out_shots=2, seed=0, planner="offline")
+    for record in ShotLog(run / "shots.jsonl").read():
+        role = HELD_OUT if record.shot_id in ("s2", "s3") else EXPLORE
+        after = {b.ball_id: b.position for b in record.after}
+        gone = np.array([not b.in_play for b in record.after], float)
+        rest, covariance = np.array([after[b] + 0.01 for b in BALLS]), np.tile(np.eye(2) * 1e-4, (3, 1, 1))
+        expected = Expectation(BALLS, rest, covariance, gone, {"roll": 1.0, "west south": 0.5})
+        stated = residual(record, expected, 0.0)
+        journal.write(
+            "decision",
+            what="shot",
+            shot=asdict(record.commanded),
+            role=role,
+            revision=0,
+            reason="teaches most",
+            expected=expected.to_dict(),
+            gain_nat=0.7,
+        )
+        journal.write(
+            "outcome",
+            what="shot",
+            status="observed",
+            message="",
+            struck=True,
+            usable=True,
+            rest_error_m=0.01,
+            residual=stated.to_dict(),
+            unfitted={"rest_error_m": 0.2},
+        )
+    drop = Judgement(Action.DROP, "s1 is far off", {"error_m": 0.3, "plan": {"explore_left": 0}}, "s1")
+    journal.write("decision", what="judgement", **drop.to_dict())
+    found = learnt(read_lines(run / "agent.jsonl"), ShotLog(run / "shots.jsonl").read())
+    assert found is not None
+    roll = next(lesson for lesson in found.lessons if lesson.trait == "roll")
+    # 1 cm off along both axes with 1 cm stated for each: one squared deviation per degree of freedom.
+    assert (roll.shots, roll.gain) == (2, pytest.approx(1.4))
+    assert (roll.level, roll.level_after) == (pytest.approx(1.0, abs=0.01), pytest.approx(1.0, abs=0.01))
+    assert (roll.error, roll.error_after) == (pytest.approx(0.2), pytest.approx(0.01))
+    page = write_report(run).read_text()
+    assert page.count("<svg") == 5 and "What was learnt where" in page
+    assert "100% of" in page and "within the stated 95 % region" in page
+    assert "drop a shot" in page and "s1 is far off" in page and ">dropped<" in page
