@@ -46,7 +46,7 @@ from cue_msgs.srv import PredictShots, RollBack
 
 
 class FakeGraphNode(Node):
-    """See the module. ``hold`` names calls ("strike", "fit") that wait until cancelled or until it is emptied."""
+    """See the module. ``hold`` names calls that wait until cancelled or it is emptied: "strike", "fit", "predict"."""
 
     def __init__(self, peers: FakePeers, run_dir: Path) -> None:
         """Play on ``peers``; write ``shots.jsonl`` into ``run_dir``."""
@@ -182,6 +182,9 @@ class FakeGraphNode(Node):
         return response
 
     def _predict(self, request: PredictShots.Request, response: PredictShots.Response) -> PredictShots.Response:
+        self.entered.append("predict")
+        while "predict" in self.hold:
+            self.tick.wait(0.01)
         shots = [shot_from_msg(s) for s in request.shots]
         balls = [ball_from_msg(b) for b in request.balls]
         found: Sequence[Prediction | None]

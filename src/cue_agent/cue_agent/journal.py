@@ -70,6 +70,7 @@ class Attempt:
         expected: what was stated before it, None = nothing was.
         residual: how far the outcome lay outside of that.
         gain: that was expected of it towards the goal [nat], NaN = not known.
+        scatter: of its outcome for known parameters, rms over the balls that move [m].
         simulated: shots simulated to choose it.
         seconds: of wall time that it took, its choice included.
         flags: of its record.
@@ -86,6 +87,7 @@ class Attempt:
     expected: Expectation | None = None
     residual: Residual | None = None
     gain: float = float("nan")
+    scatter: float = 0.0
     simulated: int = 0
     began: float = 0.0
     seconds: float = 0.0
@@ -263,6 +265,7 @@ class SessionState:
         if line.get("expected"):
             attempt.expected = Expectation.from_dict(line["expected"])
         attempt.gain = float(line.get("gain_nat", float("nan")))
+        attempt.scatter = float(line.get("scatter_m", 0.0))
         attempt.simulated = int(line.get("numbers", {}).get("simulated", 0)) if line.get("rank", 0) == 0 else 0
         return attempt
 

@@ -42,6 +42,7 @@ ROLL_BACKS = 2
 FLAGGED_OF = 3
 """Newest shots among which unusable ones speak against the tracker."""
 _SURE = 2.0
+_SCATTERED = 3.0  # standard deviations of what the stroke scatters, beyond which a fitted shot counts as unexplained
 
 
 @dataclass(frozen=True)
@@ -164,13 +165,17 @@ def _drop(state: SessionState, facts: Facts, config: AgentConfig) -> Judgement |
     total = len(errors) + len(state.dropped)
     if not _last_fit_is_news(state) or len(errors) < 4 or len(state.dropped) + 1 > DROPPED_SHARE * total:
         return None
-    worst = max(errors, key=lambda i: errors[i])
+    # What errors of the stroke scatter anyway is nothing that a fit could explain.
+    scatter = {a.shot.shot_id: a.scatter for a in state.attempts}
+    worst = max(errors, key=lambda i: errors[i] - _SCATTERED * scatter.get(i, 0.0))
     others = sorted(e for i, e in errors.items() if i != worst)
     usual = others[len(others) // 2]
-    if errors[worst] <= max(config.drop_factor * usual, config.drop_error):
+    limit = max(config.drop_factor * usual, config.drop_error) + _SCATTERED * scatter.get(worst, 0.0)
+    if errors[worst] <= limit:
         return None
     why = f"{worst} is {100 * errors[worst]:.1f} cm off after its own fit, the others {100 * usual:.1f} cm"
-    return Judgement(Action.DROP, why, {"error_m": _round(errors[worst]), "usual_m": _round(usual)}, shot_id=worst)
+    told = {"error_m": _round(errors[worst]), "usual_m": _round(usual), "limit_m": _round(limit)}
+    return Judgement(Action.DROP, why, told, shot_id=worst)
 
 
 def log_ratios(rivals: Mapping[str, tuple[float, float]]) -> list[float]:

@@ -243,6 +243,7 @@ class Session:
             what="shot",
             shot=asdict(shot),
             expected=None if expected is None else expected.to_dict(),
+            scatter_m=option.value.scatter,
             gain_nat=option.value.gain if "gain" in choice.numbers else float("nan"),  # else chosen without a goal
             role=role,
             slot=step.slot,

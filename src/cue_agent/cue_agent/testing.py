@@ -347,3 +347,14 @@ class FakePeers:
     def show(self, shot: Shot, prediction: Prediction | None) -> None:
         """See :class:`cue_agent.peers.Peers`."""
         self.shown.append(shot)
+
+
+class MisledPeers(FakePeers):
+    """Their second fit is far off, and passes all the same."""
+
+    def fit(self, request: FitRequest, resumed: bool) -> FitResult:
+        """See :class:`cue_agent.peers.Peers`."""
+        result = super().fit(request, resumed)
+        if len(self.fits) == 2 and result.estimate is not None:
+            self.estimates[result.estimate.revision] = 0.6 * NOMINAL_FRICTION
+        return result

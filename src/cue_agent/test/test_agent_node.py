@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cue_agent.peers import ArmResult, Code, StrikeStatus
-from cue_agent.testing import FakePeers
+from cue_agent.testing import FakePeers, MisledPeers
 from cue_core.arm_codes import ArmCode
 
 rclpy = pytest.importorskip("rclpy")
@@ -32,9 +32,11 @@ from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters  # noqa: 
 
 pytestmark = pytest.mark.ros
 QUICK = {
-    "candidates": 6,
+    "candidates": 8,
     "shortlist": 3,
-    "ensemble": 2,
+    "drawn": 4,
+    "finalists": 0,
+    "goal_shots": 2,
     "quiet_timeout": 0.5,
     "answer_timeout": 1.0,
     "peer_timeout": 5.0,
@@ -158,6 +160,30 @@ def test_cancel_is_accepted_at_once_and_ends_the_child(graph, call):
     assert answer.status == GoalStatus.STATUS_CANCELED and answer.result.error_code == Code.CANCELED
     assert g.fake.ended == [call], "the child goal was cancelled and awaited"
     assert answer.result.shots_used == (0 if call == "strike" else 3)
+
+
+def test_no_decision_blocks_a_cancel(graph):
+    g = graph()
+    g.fake.hold = {"predict"}
+    handle, future = g.send()
+    spin_until(lambda: "predict" in g.fake.entered, 20, "the choice of the first shot to begin")
+    begin = time.monotonic()
+    handle.cancel_goal_async()
+    answer = g.result(future, 10)
+    g.fake.hold.clear()
+    assert answer.result.error_code == Code.CANCELED and answer.result.shots_used == 0
+    assert time.monotonic() - begin < 1.0  # 0.1 s on an idle machine
+
+
+def test_judgements_are_told_and_reach_fitter_and_tracker(graph, tmp_path):
+    settings = {"first_fit": 2, "max_place_stddev": 1e-6, "hold_gain": 99.0, "max_held_back": 1, "terms_from": 3}
+    g = graph(MisledPeers(), **settings)
+    _, future = g.send(shots=9, held_out_shots=1)
+    assert g.result(future, 60).result.error_code == Code.NONE
+    assert g.fake.peers.refined == 1 and g.fake.peers.rolled_back
+    told = [json.loads(s.decision) for s in g.fake.statuses if s.decision]
+    assert {t["action"] for t in told} >= {"fit", "shoot", "roll_back", "refine_perception", "stop"}
+    assert all(t["reason"] and isinstance(t["numbers"], dict) for t in told)
 
 
 def test_second_goal_is_busy(graph):

@@ -173,6 +173,8 @@ def test_s02_a_shot_that_no_fit_explains_is_dropped_but_not_many():
         story.shot()
     story.fit()
     errors = dict.fromkeys(story.state.to_fit, 0.004)
+    story.state.attempts[4].scatter = 0.1  # the fifth shot's outcome is luck: nothing to explain
+    errors["s005"] = 0.25
     found = story.judge(fitted={**errors, "s003": 0.2, "s004": 0.1})
     assert found.action is Action.DROP and found.shot_id == "s003"
     assert isinstance(story.step(), Judge), "what follows from it is judged at once"

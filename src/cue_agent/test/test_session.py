@@ -21,7 +21,7 @@ from cue_agent.peers import (
 from cue_agent.planners import make_planner
 from cue_agent.reach import GeometricReach
 from cue_agent.session import Goal, Session
-from cue_agent.testing import FakePeers, some_balls
+from cue_agent.testing import FakePeers, MisledPeers, some_balls
 from cue_core.arm_codes import ArmCode
 from cue_core.balls import Visibility
 from cue_core.shot_log import read_lines
@@ -180,21 +180,11 @@ def test_l08_kill_after_every_line_of_the_journal(tmp_path, monkeypatch):
         assert played(peers) == played(whole), f"killed after line {kill_at}"
 
 
-class Misled(FakePeers):
-    """Its second fit is far off, and passes all the same."""
-
-    def fit(self, request, resumed):
-        result = super().fit(request, resumed)
-        if len(self.fits) == 2:
-            self.estimates[result.estimate.revision] = 0.3
-        return result
-
-
 def test_l08_kill_after_each_kind_of_decision(tmp_path, monkeypatch):
     """Perception is refined, a shot held out, terms are added and an estimate is rolled back, killed or not."""
     settings = {"shots": 9, "held_out_shots": 1, "first_fit": 2, "worth": 0.0, "min_held_out": 1}
     settings |= {"max_place_stddev": 1e-6, "hold_gain": 99.0, "max_held_back": 1, "terms_from": 3, "terms_level": 1.0}
-    write, whole, folder = Journal.write, Misled(), tmp_path / "whole"
+    write, whole, folder = Journal.write, MisledPeers(), tmp_path / "whole"
     folder.mkdir()
     run(folder, whole, **settings)
     kinds = {}
@@ -206,7 +196,7 @@ def test_l08_kill_after_each_kind_of_decision(tmp_path, monkeypatch):
     rare = {"roll_back", "refine_perception", "enlarge", "hold_out"}  # the others: see the test before
     watched = [n for (_, what, action), n in kinds.items() if {what, action} & rare]
     for kill_at in watched:
-        folder, count, peers = tmp_path / str(kill_at), [0], Misled()
+        folder, count, peers = tmp_path / str(kill_at), [0], MisledPeers()
         folder.mkdir()
 
         def killing(self, event, count=count, kill_at=kill_at, **values):
