@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cue_agent.peers import NOMINAL, Code, StrikeStatus
-from cue_agent.surprise import Expectation, Residual, Surprise
+from cue_agent.surprise import Expectation, Residual, Surprise, dispersion
 from cue_core.errors import FileFormatError
 from cue_core.shot_log import append_line, read_lines
 from cue_core.shots import Shot
@@ -277,7 +277,7 @@ class SessionState:
         attempt.flags = tuple(line.get("flags", ()))
         attempt.seconds = self.last_wall - attempt.began
         if line.get("residual") and attempt.expected is not None:
-            attempt.residual = Residual.from_dict(line["residual"], attempt.shot.shot_id, attempt.expected.shares)
+            attempt.residual = Residual.from_dict(line["residual"], attempt.shot.shot_id, attempt.expected)
         if attempt.spent:
             self.due, self.order = True, None
 
@@ -337,6 +337,12 @@ class SessionState:
     def residuals(self) -> list[Residual]:
         """Return how far each shot's outcome lay outside what was stated, in order."""
         return [a.residual for a in self.attempts if a.residual is not None]
+
+    @property
+    def widening(self) -> float:
+        """Return the factor by which the fitted twin's statements are widened, from how its newest ones did."""
+        stated = [a.residual for a in self.attempts if a.residual is not None and a.revision != NOMINAL]
+        return dispersion(stated) if self.revision != NOMINAL else 1.0
 
     @property
     def surprise(self) -> Surprise:

@@ -312,7 +312,9 @@ class Session:
                 (foreseen,) = self._peers.look_ahead([shot], scene.balls, revision=self._state.revision)
         except TwinError as error:
             self._log(f"nothing is stated of shot {shot.shot_id}: {error}")
-        return None if foreseen is None else Expectation.of(foreseen, scene.table, shot.speed, scene.balls)
+        if foreseen is None:
+            return None
+        return Expectation.of(foreseen, scene.table, shot.speed, scene.balls, self._state.widening)
 
     def _reach_on(self, table: TableModel) -> Reach:
         if self._reach is None or self._reach[0] != table:

@@ -12,6 +12,10 @@ A shot has traits: what it holds of rolling, cushions and ball contacts, whether
 the table its balls cross. The level of a trait is the mean of :math:`z^2 / 2` over the shots that had it, newer ones
 counting more, with a prior belief worth :data:`PRIOR_SHOTS` shots of 1: a level above 1 says that the model lacks
 something there, or is too sure of itself.
+
+Until a fit mends it, statements are widened by what was learnt so: :math:`\Sigma` is the twin's covariance times the
+:func:`dispersion` of its newest statements, where that is above 1 (as a least-squares fit scales its covariance with
+its residuals). Levels are about the twin alone, without it; coverage is about what was stated.
 """
 
 from __future__ import annotations
@@ -38,6 +42,10 @@ PRIOR_SHOTS = 2.0
 """Shots of level 1 that the prior belief in a trait is worth."""
 HALF_LIFE = 6.0
 """Shots after which one counts half: fits since then may have mended what it showed."""
+DISPERSION_SHOTS = 8
+"""Newest shots that tell how much too sure the twin is."""
+DISPERSION_WORST = 9.0
+"""Most that one shot's level counts for that: three standard deviations off."""
 CHI2_95 = 5.991
 """Of two degrees of freedom."""
 WORST = 100.0
@@ -147,9 +155,10 @@ class Expectation:
     Attributes:
         ball_ids: the balls.
         rest: (n, 2) where they will rest [m].
-        covariance: (n, 2, 2) of that, everything not known before the shot included [m^2].
+        covariance: (n, 2, 2) of that, everything not known before the shot included, widened [m^2].
         pocket_probability: (n,) that each is pocketed.
         shares: of the traits.
+        widened: by which factor.
     """
 
     ball_ids: tuple[int, ...]
@@ -157,16 +166,20 @@ class Expectation:
     covariance: np.ndarray
     pocket_probability: np.ndarray
     shares: Mapping[str, float]
+    widened: float = 1.0
 
     @classmethod
-    def of(cls, foreseen: Foreseen, table: TableModel, speed: float, start: Sequence[BallState]) -> Expectation:
-        """Return what a prediction states."""
+    def of(
+        cls, foreseen: Foreseen, table: TableModel, speed: float, start: Sequence[BallState], widened: float = 1.0
+    ) -> Expectation:
+        """Return what a prediction states; see :func:`dispersion` for ``widened``."""
         return cls(
             tuple(foreseen.ball_ids),
             np.asarray(foreseen.rest, float),
-            np.asarray(foreseen.rest_covariance, float),
+            np.asarray(foreseen.rest_covariance, float) * widened,
             np.asarray(foreseen.pocket_probability, float),
             traits(table, speed, foreseen, start),
+            widened,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,6 +191,7 @@ class Expectation:
             "covariance_m2": [[float(f"{v:.4g}") for v in row] for row in triangle],
             "pocket_probability": [round(float(p), 4) for p in self.pocket_probability],
             "traits": {k: round(v, 4) for k, v in self.shares.items() if v},
+            "widened": round(self.widened, 4),
         }
 
     @classmethod
@@ -190,6 +204,7 @@ class Expectation:
             triangle[:, [0, 1, 1, 2]].reshape(-1, 2, 2),
             np.array(data["pocket_probability"], float),
             {k: float(v) for k, v in data["traits"].items()},
+            float(data.get("widened", 1.0)),
         )
 
 
@@ -202,12 +217,14 @@ class Residual:
         shares: of its traits.
         z2: per ball that moved or was to move; at most :data:`WORST`.
         pocket: per ball in play, the stated probability and whether it was pocketed.
+        widened: factor by which the twin's covariance was widened for the statement.
     """
 
     shot_id: str
     shares: Mapping[str, float]
     z2: Mapping[int, float]
     pocket: Mapping[int, tuple[float, bool]]
+    widened: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for the journal, without what the expectation beside it says."""
@@ -217,15 +234,16 @@ class Residual:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], shot_id: str, shares: Mapping[str, float]) -> Residual:
-        """Read back what :meth:`to_dict` wrote."""
+    def from_dict(cls, data: Mapping[str, Any], shot_id: str, expected: Expectation) -> Residual:
+        """Read back what :meth:`to_dict` wrote; ``expected`` is what it was written beside."""
         pocket = {int(i): (float(p), bool(gone)) for i, (p, gone) in data["pocket"].items()}
-        return cls(shot_id, shares, {int(i): float(v) for i, v in data["z2"].items()}, pocket)
+        z2 = {int(i): float(v) for i, v in data["z2"].items()}
+        return cls(shot_id, expected.shares, z2, pocket, expected.widened)
 
     @property
     def level(self) -> float:
-        """Return the mean of z^2 per degree of freedom; NaN when no ball counts."""
-        return float(np.mean(list(self.z2.values()))) / 2 if self.z2 else math.nan
+        """Return the mean of z^2 per degree of freedom, as the twin alone states it; NaN when no ball counts."""
+        return self.widened * float(np.mean(list(self.z2.values()))) / 2 if self.z2 else math.nan
 
     @property
     def inside(self) -> int:
@@ -258,7 +276,7 @@ def residual(record: ShotRecord, expected: Expectation, sigma: float) -> Residua
             off = seen.position - rest
             value = float(off @ np.linalg.solve(covariance + sigma**2 * np.eye(2), off))
             z2[ball_id] = min(value, WORST) if math.isfinite(value) else WORST
-    return Residual(record.shot_id, expected.shares, z2, pocket)
+    return Residual(record.shot_id, expected.shares, z2, pocket, expected.widened)
 
 
 class Surprise:
@@ -286,6 +304,15 @@ class Surprise:
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return level and count per trait, for the journal."""
         return {t: {"level": round(self.level(t), 3), "count": round(self.count(t), 2)} for t in TRAITS}
+
+
+def dispersion(residuals: Sequence[Residual]) -> float:
+    """Return by which factor covariances should be widened for the twin to be honest, at least 1.
+
+    The mean level of the newest :data:`DISPERSION_SHOTS`, with a prior belief worth :data:`PRIOR_SHOTS` shots of 1.
+    """
+    levels = [min(r.level, DISPERSION_WORST) for r in residuals if r.z2][-DISPERSION_SHOTS:]
+    return max((PRIOR_SHOTS + sum(levels)) / (PRIOR_SHOTS + len(levels)), 1.0)
 
 
 def likely(residuals: Sequence[Residual]) -> bool:

@@ -20,6 +20,7 @@ from cue_agent.surprise import (
     Surprise,
     brier,
     coverage95,
+    dispersion,
     likely,
     residual,
 )
@@ -338,5 +339,7 @@ def test_honest_statements_are_no_surprise_and_wrong_ones_are():
     assert coverage95(honest.residuals) > 0.85 > coverage95(wrong.residuals)
     assert likely(honest.residuals[-8:]) and not likely(wrong.residuals[-8:]) and not likely([])
     assert brier(honest.residuals) == pytest.approx(0.16)
+    assert dispersion(honest.residuals) < 1.7 and 2.5 < dispersion(wrong.residuals) <= 9 and dispersion([]) == 1.0
+    assert replace(wrong.residuals[0], widened=4.0).level == pytest.approx(4 * wrong.residuals[0].level)
     mended = Surprise([*wrong.residuals, *honest.residuals])
     assert mended.level("roll") < wrong.level("roll") / 2, "what later fits mended is forgotten"
