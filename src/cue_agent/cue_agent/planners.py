@@ -55,10 +55,10 @@ class _Chooser:
         key = (context.revision, repr(table.to_dict()), ids)
         # A smaller slot is another session, with estimates of its own.
         if self._goal is None or self._goal[0] != key or context.slot < self._goal[1]:
-            context.progress("what do typical shots depend on")
             rng = np.random.default_rng([config.seed, len(ids), 0x60A1])
 
             def ask(shots: Sequence[Shot], balls: Sequence[BallState]) -> Sequence[Foresight | None]:
+                context.progress("looking at what typical shots depend on")
                 return context.twin.look_ahead(shots, balls, revision=context.revision)
 
             found = typical_goal(table, ids, speeds_of(config), config.goal_shots, rng, ask)
