@@ -27,6 +27,7 @@ from cue_core.table import TableModel  # noqa: E402
 from cue_identify.errors import FitCode  # noqa: E402
 from cue_msgs import msg as msgs  # noqa: E402
 from cue_msgs.action import IdentifyParameters  # noqa: E402
+from cue_msgs.srv import RollBack  # noqa: E402
 
 pytestmark = pytest.mark.ros
 DOMAIN = 71
@@ -184,6 +185,33 @@ def test_a_fit_is_promoted_kept_and_restored(start, records, tmp_path):
     log.append(replace(records[3]))
     status, result = again.result(again.send(parameters=STRAIGHT, shot_ids=["shot-0", "shot-3"]))
     assert status == GoalStatus.STATUS_SUCCEEDED and result.estimate.revision == 2
+
+
+def test_s03_earlier_parameters_are_kept_and_come_back(start, records, tmp_path):
+    graph = start()
+    graph.known(records)
+    _, result = graph.result(graph.send(parameters=STRAIGHT, seed=1, evaluations=300))
+    assert result.promoted
+    asked = graph.peer.create_client(RollBack, "roll_back")
+    graph.until(asked.service_is_ready, "the service")
+
+    def answer(revision):
+        future = asked.call_async(RollBack.Request(revision=revision))
+        graph.until(future.done, "the answer")
+        return future.result()
+
+    back = answer(0)
+    assert back.error_code == RollBack.Response.NONE and back.estimate.revision == 2
+    graph.until(lambda: [e.revision for e in graph.estimates][-1:] == [2], "the nominal estimate again")
+    nominal = dict(zip(PARAMETERS, nominal_values(), strict=True))
+    assert all(p.value == nominal[p.name] for p in back.estimate.parameters)
+    unknown = answer(7)
+    assert unknown.error_code == RollBack.Response.UNKNOWN_REVISION and "0, 1, 2" in unknown.error_msg
+    assert unknown.estimate.revision == 2, "what is in use stays"
+    forth = answer(1)
+    assert [p.value for p in forth.estimate.parameters] == [p.value for p in result.estimate.parameters]
+    lines = [json.loads(line) for line in (tmp_path / "estimates.jsonl").read_text().splitlines()]
+    assert [line["revision"] for line in lines] == [1, 2, 3] and "rolled back" in lines[-1]["reason"]
 
 
 def test_terms_are_fitted_beside_named_parameters(start, records, tmp_path):

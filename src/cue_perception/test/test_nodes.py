@@ -219,6 +219,7 @@ def test_moved_camera_is_told_on_diagnostics_and_calibrated_anew(client, tmp_pat
     # V10 through the process, with an arm that tells its joints.
     from diagnostic_msgs.msg import DiagnosticStatus
     from sensor_msgs.msg import JointState
+    from std_srvs.srv import Trigger
 
     from cue_core.ros.qos import STATES_LATCHED
 
@@ -262,6 +263,16 @@ def test_moved_camera_is_told_on_diagnostics_and_calibrated_anew(client, tmp_pat
         client.spin_until(lambda: status("ok") is not None, 5, "good health again")
         for ball in answer.balls:
             assert list(ball.position) == pytest.approx(table.balls[ball.id], abs=1.5e-3)
+        asked = client.node.create_client(Trigger, "recalibrate")
+        client.spin_until(asked.service_is_ready, 10, "service recalibrate")
+        reply = asked.call_async(Trigger.Request())
+        client.spin_until(reply.done, 10, "reply")
+        assert reply.result().success
+        client.spin_until(lambda: not table.answers(table.frame - 1)[-1].settled, 5, "a wish for more images")
+        places = {b.id: list(b.position) for b in table.settle().balls}
+        client.spin_until(lambda: len(client.heard["table_info"]) == 3, 5, "the table, found anew")
+        for ball_id, place in places.items():
+            assert place == pytest.approx(table.balls[ball_id], abs=1.5e-3)
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert (tmp_path / "tracker.log").read_text().count("the camera was moved") >= 1
