@@ -168,7 +168,7 @@ def test_perception_is_refined_once_when_shots_cannot_be_used():
     assert blurred.judge(place_stddev=0.004).action is Action.PERCEIVE
 
 
-def test_s02_a_shot_that_no_fit_explains_is_dropped_but_not_many():
+def test_a_shot_that_no_fit_explains_is_dropped_but_not_many():
     story = Story()
     for _ in range(6):
         story.shot()
