@@ -185,30 +185,37 @@ class FakeGraphNode(Node):
         self.entered.append("predict")
         while "predict" in self.hold:
             self.tick.wait(0.01)
-        shots = [shot_from_msg(s) for s in request.shots]
-        balls = [ball_from_msg(b) for b in request.balls]
-        found: Sequence[Prediction | None]
-        try:
-            if request.outlook:
-                found = self.peers.look_ahead(shots, balls, revision=request.revision)
-            else:
-                found = self.peers.predict(
-                    shots, balls, revision=request.revision, ensemble=request.ensemble, times=request.times
-                )
-        except UnknownRevisionError as error:
-            response.error_code, response.error_msg = PredictShots.Response.UNKNOWN_REVISION, str(error)
-            return response
-        except TwinError as error:
-            response.error_code, response.error_msg = PredictShots.Response.INVALID_SHOT, str(error)
-            return response
-        for shot, p in zip(shots, found, strict=True):
-            if p is None:
-                response.predictions.append(PredictedShot(shot_id=shot.shot_id, fault="not finite"))
-                continue
-            if isinstance(p, Foresight):
-                response.parameters, response.covariance = list(p.names), p.covariance.ravel().tolist()
-            response.predictions.append(_predicted(p))
+        return predicted(self.peers, request, response)
+
+
+def predicted(
+    peers: FakePeers, request: PredictShots.Request, response: PredictShots.Response
+) -> PredictShots.Response:
+    """Answer as the twin's node does."""
+    shots = [shot_from_msg(s) for s in request.shots]
+    balls = [ball_from_msg(b) for b in request.balls]
+    found: Sequence[Prediction | None]
+    try:
+        if request.outlook:
+            found = peers.look_ahead(shots, balls, revision=request.revision)
+        else:
+            found = peers.predict(
+                shots, balls, revision=request.revision, ensemble=request.ensemble, times=request.times
+            )
+    except UnknownRevisionError as error:
+        response.error_code, response.error_msg = PredictShots.Response.UNKNOWN_REVISION, str(error)
         return response
+    except TwinError as error:
+        response.error_code, response.error_msg = PredictShots.Response.INVALID_SHOT, str(error)
+        return response
+    for shot, p in zip(shots, found, strict=True):
+        if p is None:
+            response.predictions.append(PredictedShot(shot_id=shot.shot_id, fault="not finite"))
+            continue
+        if isinstance(p, Foresight):
+            response.parameters, response.covariance = list(p.names), p.covariance.ravel().tolist()
+        response.predictions.append(_predicted(p))
+    return response
 
 
 def _predicted(p: Prediction) -> PredictedShot:

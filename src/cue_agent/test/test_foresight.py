@@ -10,7 +10,7 @@ pytest.importorskip("rclpy")
 
 from cue_agent import AgentConfig, Code, SessionEndedError
 from cue_agent.agent_peers_node import RosPeers
-from cue_agent.fake_graph_node import FakeGraphNode
+from cue_agent.fake_graph_node import predicted
 from cue_agent.peers import Foresight
 from cue_agent.testing import FakePeers
 from cue_core.balls import Visibility
@@ -33,7 +33,7 @@ class Twin:
 
     def serve(self, _client, request):
         self.asked.append([s.id for s in request.shots])
-        return FakeGraphNode._predict(SimpleNamespace(peers=self.fakes), request, PredictShots.Response())
+        return predicted(self.fakes, request, PredictShots.Response())
 
 
 def test_foresight_is_the_same_behind_messages():

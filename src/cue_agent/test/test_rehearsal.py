@@ -19,7 +19,7 @@ from cue_sim.predict import start_from
 from cue_sim.world_config import WorldConfig
 
 PATCH = {"patch_x": 0.0, "patch_y": 0.1, "patch_radius": 0.15, "patch_edge": 0.02, "patch_more": 0.8}
-SMALL = {"candidates": 40, "shortlist": 10, "drawn": 8, "goal_shots": 4, "finalists": 2}
+SMALL = {"candidates": 24, "shortlist": 6, "drawn": 6, "goal_shots": 3, "finalists": 2}
 
 
 @pytest.fixture(scope="module")
