@@ -17,11 +17,11 @@ from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
 
-_SOLVED = 1e-5  # m + rad
+SOLVED = 1e-5  # m + rad
 # Elevation [rad] and height of the contact [ball radii]. Low on the ball first: a ball that is struck at 0.3 or higher
 # leaves hardly faster than the tip, which may then touch it again.
 _RAISED = ((0.2, 0.2), (0.35, 0.2), (0.5, 0.2), (0.7, 0.1), (0.7, 0.2), (0.75, 0.3))
-_LARGEST_STEP = 1.0  # rad between neighbouring key poses of one stroke: more is a jump to another branch
+LARGEST_STEP = 1.0  # rad between neighbouring key poses of one stroke: more is a jump to another branch
 
 
 class AccelerationError(UnreachableError):
@@ -69,8 +69,8 @@ class Reach:
         self.search = search or Search()
         self.chain = SerialChain.from_model(robot_model(robot, table), robot.joint_names, TIP_SITE)
         self.clearance = Clearance(robot, table, self.settings.clearance)
-        self._velocity = self.settings.stroke_velocity * robot.limits("velocity")
-        self._acceleration = self.settings.stroke_acceleration * robot.limits("acceleration")
+        self.velocity = self.settings.stroke_velocity * robot.limits("velocity")
+        self.acceleration = self.settings.stroke_acceleration * robot.limits("acceleration")
         self._bank_poses, self._bank = self._fill_bank()
 
     def reachable(
@@ -218,10 +218,10 @@ class Reach:
     def _solve_keys(self, path: TipPath) -> tuple[np.ndarray, np.ndarray]:
         """Return configurations (m, 5, n) [rad] at the path's key positions and the worst error (m,) of each row."""
         positions = path.key_positions()
-        q = self._seeds(path)
+        q = self.seeds(path.contact, path.rotation)
         goal, turn = np.broadcast_to(positions[2], (len(q), 3)), np.broadcast_to(path.rotation, (len(q), 3, 3))
         contact, error = self.chain.solve(goal, turn, q, iterations=9)
-        keep = _distinct(contact, error)
+        keep = distinct(contact, error)
         contact, error = contact[keep], error[keep]
         # The other key poses start from the contact's solution, so that all belong to one branch.
         others = [0, 1, 3, 4]
@@ -232,9 +232,9 @@ class Reach:
         keys[:, 2], keys[:, others] = contact, rest.reshape(len(contact), len(others), -1)
         return keys, np.maximum(error, miss.reshape(len(contact), len(others)).max(axis=1))
 
-    def _seeds(self, path: TipPath) -> np.ndarray:
-        """Return (m, n) configurations [rad] whose tip poses lie near the path's contact."""
-        wanted = _pose_key(path.contact, path.rotation)
+    def seeds(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+        """Return (m, n) configurations [rad] whose tip poses lie near one, (3,) [m] and (3, 3) table_from_tip."""
+        wanted = _pose_key(position, rotation)
         count = min(self.search.seeds, len(self._bank) - 1)
         nearest = np.argpartition(np.sum((self._bank_poses - wanted) ** 2, axis=1), count)[:count]
         return self._bank[nearest]
@@ -246,11 +246,11 @@ class Reach:
             UnreachableError: none does; names what the best one lacks.
         """
         chain, home = self.chain, self.robot.home
-        solved = (error < _SOLVED) & (np.abs(np.diff(keys, axis=1)).max(axis=(1, 2)) < _LARGEST_STEP)
+        solved = (error < SOLVED) & (np.abs(np.diff(keys, axis=1)).max(axis=(1, 2)) < LARGEST_STEP)
         if not np.any(solved):
             raise UnreachableError(self._why_unsolved(path))
         keys = keys[solved]
-        keys = keys + _turns_towards(keys[:, 2], home, chain.lower, chain.upper)[:, None]
+        keys = keys + turns_towards(keys[:, 2], home, chain.lower, chain.upper)[:, None]
         over = np.maximum(chain.lower - keys, keys - chain.upper).max(axis=1)
         inside = np.all(over <= 0.0, axis=1)
         if not np.any(inside):
@@ -260,15 +260,15 @@ class Reach:
             )
         keys = keys[inside]
         rates, changes = self._stroke_rates(path, keys)
-        load = rates.max(axis=1) / self._velocity
+        load = rates.max(axis=1) / self.velocity
         if not np.any(load.max(axis=1) <= 1.0):
             best, joint = _best(load)
             raise UnreachableError(
-                f"{chain.names[joint]} would need {load[best, joint] * self._velocity[joint]:.2f} rad/s "
-                f"at {path.profile.speed:.2f} m/s, has {self._velocity[joint]:.2f}"
+                f"{chain.names[joint]} would need {load[best, joint] * self.velocity[joint]:.2f} rad/s "
+                f"at {path.profile.speed:.2f} m/s, has {self.velocity[joint]:.2f}"
             )
         keys, changes = keys[load.max(axis=1) <= 1.0], changes[load.max(axis=1) <= 1.0]
-        load = changes.max(axis=1) / self._acceleration
+        load = changes.max(axis=1) / self.acceleration
         if not np.any(load.max(axis=1) <= 1.0):
             best, joint = _best(load)
             raise AccelerationError(
@@ -318,8 +318,8 @@ class Reach:
             np.maximum(self.chain.lower, -np.pi), np.minimum(self.chain.upper, np.pi), (trials, len(home))
         )
         q, error = self.chain.solve(position, rotation, start, iterations=20)
-        q = q + _turns_towards(q, home, self.chain.lower, self.chain.upper)
-        good = (error < _SOLVED) & np.all((q >= self.chain.lower) & (q <= self.chain.upper), axis=1)
+        q = q + turns_towards(q, home, self.chain.lower, self.chain.upper)
+        good = (error < SOLVED) & np.all((q >= self.chain.lower) & (q <= self.chain.upper), axis=1)
         self.clearance.place_balls({})
         rows = [i for i in np.flatnonzero(good) if not self.clearance.arm_touches(q[i])]
         return np.stack([_pose_key(position[i], rotation[i]) for i in rows]), q[rows]
@@ -336,16 +336,16 @@ def _pose_key(position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
     return np.concatenate([position[:2], 0.25 * rotation[:2, 0]])
 
 
-def _distinct(q: np.ndarray, error: np.ndarray) -> np.ndarray:
+def distinct(q: np.ndarray, error: np.ndarray) -> np.ndarray:
     """Return the indices of solved rows (m, n) [rad] that differ from each other by more than whole turns."""
     kept: list[int] = []
-    for i in np.flatnonzero(error < _SOLVED):
+    for i in np.flatnonzero(error < SOLVED):
         if all(np.abs(np.remainder(q[i] - q[j] + np.pi, 2 * np.pi) - np.pi).max() > 1e-3 for j in kept):
             kept.append(int(i))
     return np.array(kept, dtype=int) if kept else np.array([int(np.argmin(error))])
 
 
-def _turns_towards(q: np.ndarray, home: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def turns_towards(q: np.ndarray, home: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return the whole turns (m, n) [rad] that bring each joint of (m, n) nearest to home within its limits."""
     turns = 2 * np.pi * np.round((home - q) / (2 * np.pi))
     turns = np.where(q + turns > upper, turns - 2 * np.pi, turns)

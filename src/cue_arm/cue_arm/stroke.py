@@ -15,7 +15,7 @@ from cue_core.table import TableModel
 
 _JERK_SHARE = 0.2
 """Share of a speed ramp in which the acceleration rises, and again in which it falls."""
-_PEAK = 1 / (1 - _JERK_SHARE)
+PEAK = 1 / (1 - _JERK_SHARE)
 """Largest acceleration of a ramp, in units of its mean."""
 
 
@@ -68,7 +68,7 @@ class SpeedProfile:
     @classmethod
     def of(cls, speed: float, settings: StrokeSettings, share: float = 1.0) -> SpeedProfile:
         """Return the profile with a ``share`` of the settings' largest accelerations."""
-        steepest = _PEAK * speed / share
+        steepest = PEAK * speed / share
         return cls(
             speed=speed,
             ramp_up=max(steepest / settings.tip_acceleration, settings.shortest_ramp),
@@ -90,7 +90,7 @@ class SpeedProfile:
     @property
     def peak_acceleration(self) -> float:
         """Return the largest acceleration of the tip [m/s^2]."""
-        return _PEAK * self.speed / min(self.ramp_up, self.ramp_down)
+        return PEAK * self.speed / min(self.ramp_up, self.ramp_down)
 
     @property
     def contact_time(self) -> float:
@@ -108,28 +108,28 @@ class SpeedProfile:
         brake = self.contact_time + self.through / self.speed
         down = np.clip((time - brake) / self.ramp_down, 0.0, 1.0)
         cruise = np.clip(time, self.ramp_up, brake) - self.ramp_up
-        travel = self.speed * (self.ramp_up * _ramp_area(up) + cruise + self.ramp_down * (down - _ramp_area(down)))
-        speed = self.speed * (_ramp(up) - _ramp(down))
-        acceleration = self.speed * (_ramp_slope(up) / self.ramp_up - _ramp_slope(down) / self.ramp_down)
+        travel = self.speed * (self.ramp_up * ramp_area(up) + cruise + self.ramp_down * (down - ramp_area(down)))
+        speed = self.speed * (ramp(up) - ramp(down))
+        acceleration = self.speed * (ramp_slope(up) / self.ramp_up - ramp_slope(down) / self.ramp_down)
         return travel - self.run_up, speed, acceleration
 
 
-def _ramp(x: np.ndarray) -> np.ndarray:
+def ramp(x: np.ndarray) -> np.ndarray:
     """Return the share of the speed reached after a share ``x`` of the ramp."""
-    early, late = _PEAK * x**2 / (2 * _JERK_SHARE), 1 - _PEAK * (1 - x) ** 2 / (2 * _JERK_SHARE)
-    return np.where(x < _JERK_SHARE, early, np.where(x > 1 - _JERK_SHARE, late, _PEAK * (x - _JERK_SHARE / 2)))
+    early, late = PEAK * x**2 / (2 * _JERK_SHARE), 1 - PEAK * (1 - x) ** 2 / (2 * _JERK_SHARE)
+    return np.where(x < _JERK_SHARE, early, np.where(x > 1 - _JERK_SHARE, late, PEAK * (x - _JERK_SHARE / 2)))
 
 
-def _ramp_area(x: np.ndarray) -> np.ndarray:
-    """Return the integral of :func:`_ramp` from 0."""
-    early, late = _PEAK * x**3 / (6 * _JERK_SHARE), x - 0.5 + _PEAK * (1 - x) ** 3 / (6 * _JERK_SHARE)
-    middle = _PEAK * (_JERK_SHARE**2 / 24 + (x - _JERK_SHARE / 2) ** 2 / 2)
+def ramp_area(x: np.ndarray) -> np.ndarray:
+    """Return the integral of :func:`ramp` from 0."""
+    early, late = PEAK * x**3 / (6 * _JERK_SHARE), x - 0.5 + PEAK * (1 - x) ** 3 / (6 * _JERK_SHARE)
+    middle = PEAK * (_JERK_SHARE**2 / 24 + (x - _JERK_SHARE / 2) ** 2 / 2)
     return np.where(x < _JERK_SHARE, early, np.where(x > 1 - _JERK_SHARE, late, middle))
 
 
-def _ramp_slope(x: np.ndarray) -> np.ndarray:
-    """Return the derivative of :func:`_ramp`."""
-    return _PEAK * np.clip(np.minimum(x, 1 - x) / _JERK_SHARE, 0.0, 1.0)
+def ramp_slope(x: np.ndarray) -> np.ndarray:
+    """Return the derivative of :func:`ramp`."""
+    return PEAK * np.clip(np.minimum(x, 1 - x) / _JERK_SHARE, 0.0, 1.0)
 
 
 def rest_to_rest(time: np.ndarray, duration: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -31,6 +31,7 @@ class PathTracker:
         self._limits = [mink.ConfigurationLimit(self._model)]
         self._site = self._model.site(TIP_SITE).id
         self._body = int(self._model.site_bodyid[self._site])
+        self._spare = self._model.nv > 6  # more joints than a pose of the tip asks for
 
     def follow(self, path: TipPath, start: np.ndarray, period: float) -> JointTrajectory:
         """Return the joint motion (n joints) along a path from a configuration at its begin [rad].
@@ -49,10 +50,16 @@ class PathTracker:
         position, velocity, acceleration = path.at(times)
         joints = len(start)
         q, qd, qdd = np.empty((len(times), joints)), np.empty((len(times), joints)), np.empty((len(times), joints))
+        still, drift = np.zeros((2, joints))
         guess = np.array(start, float)
         for i in range(len(times)):
-            q[i] = self._solve(position[i], path.rotation, guess, times[i])
-            qd[i], qdd[i] = self._rates(q[i], velocity[i], acceleration[i], times[i])
+            for again in range(2 if self._spare and i else 1):
+                if again:  # the tip leaves some of the motion open: there positions must follow the velocities
+                    step = times[i] - times[i - 1]
+                    drift = (qd[i] - qd[i - 1]) / step
+                    guess = q[i - 1] + step * (qd[i - 1] + qd[i]) / 2 + step**2 / 12 * (qdd[i - 1] - qdd[i])
+                q[i] = self._solve(position[i], path.rotation, guess, times[i])
+                qd[i], qdd[i] = self._rates(q[i], velocity[i], acceleration[i], times[i], drift if i else still)
             if i + 1 < len(times):
                 step = times[i + 1] - times[i]
                 guess = q[i] + step * qd[i] + 0.5 * step**2 * qdd[i]
@@ -95,8 +102,9 @@ class PathTracker:
         raise UnreachableError(f"no joint solution at {time:.2f} s of the stroke: out of reach or singular")
 
     def _rates(
-        self, q: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, time: float
+        self, q: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, time: float, drift: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Return joint velocities and accelerations; of ``drift`` (n,) [rad/s^2], what the tip does not feel."""
         model, data = self._model, self._data
         data.qpos[:] = q
         mujoco.mj_kinematics(model, data)
@@ -111,4 +119,5 @@ class PathTracker:
         mujoco.mj_comVel(model, data)
         change = np.zeros((6, model.nv))
         mujoco.mj_jacDot(model, data, change[:3], change[3:], data.site_xpos[self._site], self._body)
-        return rates, inverse @ (np.concatenate([acceleration, np.zeros(3)]) - change @ rates)
+        wanted = np.concatenate([acceleration, np.zeros(3)]) - change @ rates
+        return rates, inverse @ (wanted - jacobian @ drift) + drift if self._spare else inverse @ wanted

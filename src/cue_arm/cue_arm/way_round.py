@@ -67,7 +67,7 @@ def _search(
     def valid(state: base.State) -> bool:
         nonlocal looked
         looked += 1
-        return looked <= checks and free(np.array([state[i] for i in range(joints)]))
+        return looked <= checks and bool(free(np.array([state[i] for i in range(joints)])))
 
     information.setStateValidityChecker(valid)
     information.setStateValidityCheckingResolution(_STEP / space.getMaximumExtent())
