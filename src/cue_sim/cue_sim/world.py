@@ -120,6 +120,12 @@ class World:
         servo, data = self._servo, self._data
         return JointSample(self.time, servo.positions(data), servo.velocities(data), servo.efforts(data))
 
+    def tip(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the true position [m] and velocity [m/s] (3,), (3,) of the centre of the cue's tip now."""
+        velocity = np.zeros(6)
+        mujoco.mj_objectVelocity(self._model, self._data, mujoco.mjtObj.mjOBJ_GEOM, self._tip, velocity, 0)
+        return self._data.geom_xpos[self._tip].copy(), velocity[3:]
+
     def balls(self) -> BallTruth:
         """Return the true state of the balls now."""
         data, n = self._data, len(self.config.ball_ids)
