@@ -12,8 +12,9 @@ import numpy as np
 
 from cue_agent.budgets import plan
 from cue_agent.config import AgentConfig
+from cue_agent.evidence import Evidence
 from cue_agent.journal import ESCAPE, EXPLORE, HELD_OUT, Attempt, Journal, Judgement, SessionState
-from cue_agent.judgement import Facts, enough, judge
+from cue_agent.judgement import enough, judge
 from cue_agent.peers import (
     FIT_TIME_RESET,
     NOMINAL,
@@ -21,7 +22,6 @@ from cue_agent.peers import (
     Code,
     FitRequest,
     Peers,
-    Prediction,
     SessionEndedError,
     Status,
     StrikeStatus,
@@ -30,12 +30,11 @@ from cue_agent.peers import (
 )
 from cue_agent.planners import TURNS, Choice, Context, Option, Planner, choose_held_out, judges
 from cue_agent.reach import MakeReach, Reach
-from cue_agent.scores import place_stddev, replay, score, score_to_dict
+from cue_agent.scores import score_to_dict
 from cue_agent.steps import Choose, Fit, Judge, RefinePerception, RollBack, Step, Stop, Strike, next_step
 from cue_agent.summary import Judged, SessionResult, build_summary, summary_lines, write_json
 from cue_agent.surprise import Expectation, residual
 from cue_core.arm_codes import ArmCode
-from cue_core.errors import CueError
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import ShotLog
 from cue_core.shots import Shot, ShotRecord
@@ -71,8 +70,7 @@ class Session:
         """Name what the session works with; ``log`` takes lines for people."""
         self._config, self._peers, self._planner = config, peers, planner
         self._journal, self._make_reach, self._log = journal, make_reach, log
-        self._records: dict[str, ShotRecord] = {}
-        self._replays: dict[tuple[str, int], Prediction] = {}
+        self._evidence = Evidence(peers, config, log)
         self._choices: tuple[tuple[str, int, int], list[Choice]] | None = None
         self._reach: tuple[TableModel, Reach] | None = None
         self._phase = ""
@@ -96,14 +94,14 @@ class Session:
             if state.stopped is None and not state.attempts:  # else a stroke may still be under way
                 self._enter("reconstruct", "looking for the table and the balls")
                 self._peers.scene()
-            self._remember()
+            self._evidence.remember(state)
             while True:
                 self._peers.check()
                 step = next_step(state, self._config)
                 if isinstance(step, Stop):
                     break
                 self._take(step)
-            judged = self._judge() if step.code == Code.NONE else Judged()
+            judged = self._judged() if step.code == Code.NONE else Judged()
         except SessionEndedError as error:
             step, judged = Stop(error.code, str(error)), Judged()
         return self._close(step, judged)
@@ -135,14 +133,6 @@ class Session:
             planner=self._planner.name,
         )
 
-    def _remember(self) -> None:
-        """Fetch the records of the shots that were observed before a restart."""
-        for attempt in self._state.attempts:
-            if attempt.status is StrikeStatus.OBSERVED:
-                record = self._peers.record(attempt.shot.shot_id)
-                if record is not None:
-                    self._records[attempt.shot.shot_id] = record
-
     def _enter(self, phase: str, text: str) -> None:
         if phase != self._phase:
             self._journal.write("phase", phase=phase)
@@ -165,7 +155,7 @@ class Session:
         elif isinstance(step, Fit):
             self._fit(step)
         elif isinstance(step, Judge):
-            self._decide(judge(self._state, self._facts(), self._config))
+            self._decide(judge(self._state, self._evidence.facts(self._state), self._config))
         elif isinstance(step, RollBack):
             self._roll_back(step.revision)
         elif isinstance(step, RefinePerception):
@@ -175,28 +165,6 @@ class Session:
         """Write a judgement down and tell it; what it asks for is the next step."""
         self._journal.write("decision", what="judgement", **judgement.to_dict())
         self._tell(f"decided: {judgement.action.value.replace('_', ' ')}, {judgement.reason}")
-
-    def _facts(self) -> Facts:
-        """Gather what a judgement rests on beside the journal: errors of replayed shots."""
-        state = self._state
-        current, before = state.in_use[-1], state.in_use[-2] if len(state.in_use) > 1 else NOMINAL
-        rounds = [f for f in state.fits if f.promoted]
-        newest = next((f for f in reversed(rounds) if f.revision == current), None)
-        if newest is None:  # unfitted, or rolled back
-            return Facts(plan(state, self._config), place_stddev=self._place_stddev())
-        seen = {i for f in rounds for i in f.shot_ids if f.revision <= current}
-        fresh = [i for i in state.usable_ids(EXPLORE) if i not in seen]
-        rivals = {i: (self._rest_error(i, current), self._rest_error(i, before)) for i in fresh}
-        fitted = {i: self._rest_error(i, current) for i in newest.shot_ids}
-        return Facts(plan(state, self._config), fitted, rivals if before != NOMINAL else {}, self._place_stddev())
-
-    def _rest_error(self, shot_id: str, revision: int) -> float:
-        found = self._score(shot_id, revision)
-        return float("nan") if found is None else found.rest_error
-
-    def _place_stddev(self) -> float:
-        newest = next((a.shot.shot_id for a in reversed(self._state.attempts) if a.usable), "")
-        return place_stddev(self._records[newest]) if newest in self._records else float("nan")
 
     def _roll_back(self, revision: int) -> None:
         self._enter("fit", f"returning to revision {revision}")
@@ -285,7 +253,7 @@ class Session:
             slot=len(state.used(EXPLORE)),
             held_out_slot=len(state.used(HELD_OUT)),
             revision=state.revision,
-            explained=self._explained() if step.role == EXPLORE else (),
+            explained=self._evidence.explained(state) if step.role == EXPLORE else (),
             twin=self._peers,
             reach=self._reach_on(scene.table),
             turn=turn,
@@ -321,34 +289,6 @@ class Session:
             self._reach = table, self._make_reach(table)
         return self._reach[1]
 
-    def _explained(self) -> list[tuple[ShotRecord, Prediction]]:
-        found = []
-        for shot_id in self._state.usable_ids(EXPLORE):
-            prediction = self._replay(shot_id, self._state.revision)
-            if prediction is not None:
-                found.append((self._records[shot_id], prediction))
-        return found
-
-    def _replay(self, shot_id: str, revision: int) -> Prediction | None:
-        """Return what a revision predicts for a recorded shot, None when it cannot be said."""
-        record = self._records.get(shot_id)
-        if record is None or record.achieved is None:
-            return None
-        key = (shot_id, revision)
-        if key not in self._replays:
-            try:
-                self._replays[key] = replay(self._peers, record, revision)
-            except SessionEndedError:
-                raise
-            except CueError as error:  # the twin failed, or the measured stroke is none that a cue can make
-                self._log(f"shot {shot_id} cannot be replayed with revision {revision}: {error}")
-                return None
-        return self._replays[key]
-
-    def _score(self, shot_id: str, revision: int) -> ShotScore | None:
-        prediction = self._replay(shot_id, revision)
-        return None if prediction is None else score(self._records[shot_id], prediction)
-
     def _show(self, shot: Shot) -> None:
         times = np.arange(0.0, 8.0, 0.05).tolist()
         scene = self._peers.scene()
@@ -379,9 +319,9 @@ class Session:
         usable = status is StrikeStatus.OBSERVED and record is not None and record.usable
         errors: dict[int, ShotScore | None] = {}
         if record is not None:
-            self._records[shot_id] = record
+            self._evidence.add(shot_id, record)
         if usable:
-            errors = {r: self._score(shot_id, r) for r in {NOMINAL, attempt.revision}}
+            errors = {r: self._evidence.score(shot_id, r) for r in {NOMINAL, attempt.revision}}
         stated = None
         if usable and record is not None and attempt.expected is not None:
             stated = residual(record, attempt.expected, self._config.measurement_stddev)
@@ -453,18 +393,9 @@ class Session:
             raise SessionEndedError(Code.TIME_RESET, result.message or "the clock jumped back")
         self._tell(result.message or "fitted")
 
-    def _judge(self) -> Judged:
-        """Score the held-out shots with the unfitted twin, with the final one, and with those between."""
-        state = self._state
+    def _judged(self) -> Judged:
         self._enter("validate", "scoring the held-out shots")
-        pairs = [(self._score(i, NOMINAL), self._score(i, state.revision)) for i in state.usable_ids(HELD_OUT)]
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        between: dict[int, list[ShotScore]] = {}
-        for revision in [f.revision for f in state.fits if f.promoted]:
-            scores = [self._score(a.shot_id, revision) for a, _ in both]
-            if both and all(s is not None for s in scores):
-                between[revision] = [s for s in scores if s is not None]
-        return Judged([a for a, _ in both], [b for _, b in both], between)
+        return self._evidence.judged(self._state)
 
     def _close(self, step: Stop, judged: Judged) -> SessionResult:
         state = self._state
