@@ -218,9 +218,12 @@ def _coverage(by: Mapping[str, Sequence[Session]], why: str, data: dict[str, Any
     share = float(np.mean(found))
     data["coverage95"] = share
     radii = [r for s in by[OWN] for shot in s["shots"][AFTER:] for r in shot["radius_m"]]
-    early = [i for s in by[OWN] for shot in s["shots"][:AFTER] if shot["revision"] for i in shot["inside"]]
-    note = f"{len(found)} balls in {_part(by[OWN])}; radius of the regions: median "
+    early = [i for s in by[OWN] for shot in s["shots"][:AFTER] if shot["revision"] for i in shot["stated"]]
+    twin = [i for s in by[OWN] for shot in s["shots"][AFTER:] for i in shot["inside"]]
+    note = f"{len(found)} balls in {_part(by[OWN])}; radius of the twin's regions: median "
     note += f"{number(100 * float(np.median(radii)))} cm"
+    if twin:
+        note += f"; by the twin alone, not widened by what was seen, {number(100 * float(np.mean(twin)))} %"
     if early:
         note += f"; fitted, but before that {number(100 * float(np.mean(early)))} %"
     for name in by:
@@ -231,8 +234,8 @@ def _coverage(by: Mapping[str, Sequence[Session]], why: str, data: dict[str, Any
 
 
 def inside_after(sessions: Iterable[Session]) -> list[int]:
-    """Return for each ball that moved in shots after the first :data:`AFTER` whether it was within its region."""
-    return [i for s in sessions for shot in s["shots"][AFTER:] for i in shot["inside"]]
+    """Return for each ball in shots after the first :data:`AFTER` whether it was within its stated region."""
+    return [i for s in sessions for shot in s["shots"][AFTER:] for i in shot["stated"]]
 
 
 def _times(
@@ -275,7 +278,8 @@ def _short(session: Session) -> dict[str, Any]:
     names = ("layout", "physics", "seed", "planner", "budget", "ended", "ended_early", "explored", "rest_m", "median_m")
     more = ("refused", "unusable", "session_s")
     shots = [
-        {k: s[k] for k in ("role", "revision", "speed", "pocketed", "inside", "error_m")} for s in session["shots"]
+        {k: s[k] for k in ("role", "revision", "speed", "pocketed", "stated", "inside", "error_m")}
+        for s in session["shots"]
     ]
     return {**{k: session[k] for k in (*names, *more)}, "shots_until": shots_until(session), "shots": shots}
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.plan.conditions import hidden_twin
-from cue_agent.peers import ArmResult, FitRequest, FitResult
+from cue_agent.peers import ArmResult, FitRequest, FitResult, Foresight, TwinError
 from cue_agent.reach import reach_of
 from cue_agent.rehearsal import Rehearsal
 from cue_core.balls import BallState
-from cue_core.errors import CueError
 from cue_core.shots import Shot
-from cue_identify import fit as identify
-from cue_identify.errors import FitError
-from cue_identify.replay import TwinSimulator
 from cue_sim.config_files import config_file
-from cue_sim.outlook import Outlook, outlook
-from cue_sim.twin import Twin
 from cue_sim.world_config import WorldConfig
 
 
@@ -65,54 +58,30 @@ class Recorder(Rehearsal):
             self.played[shot.shot_id] = Played(shot, seen, before, after, tuple(self.pocketed[gone:]))
         return result
 
-    real: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._hidden = hidden_twin(self.world, self.world.ball_ids)
-
     def fit(self, request: FitRequest, resumed: bool) -> FitResult:
         """See :class:`cue_agent.peers.Peers`."""
         began = time.process_time()
-        result = self._fit_really(request) if self.real else super().fit(request, resumed)
+        result = super().fit(request, resumed)
         self.fit_seconds.append(time.process_time() - began)
         return result
 
-    def _fit_really(self, request: FitRequest) -> FitResult:
-        fitter = identify.Fitter(TwinSimulator(self.world.table, self.world.ball_ids), identify.FitConfig(threads=1))
-        wanted = identify.FitRequest(
-            request.shot_ids, evaluations=request.evaluations, seed=request.seed, terms=getattr(request, "terms", ())
-        )
-        present = self._estimates[getattr(self, "_promoted", 0)]
+    def foresee(self, shot: Played, revision: int) -> Foresight | None:
+        """Return what an estimate foresaw for a stroke, from the balls as seen before it; None = nothing."""
         try:
-            outcome = fitter.fit(sorted(self._records.values(), key=lambda r: r.index), wanted, present)
-        except FitError as error:
-            return FitResult(int(error.code), str(error), False, None)
-        self.outcomes = [*getattr(self, "outcomes", []), outcome]
-        revision = max(self._estimates) + 1
-        self._estimates[revision] = replace(outcome.estimate, revision=revision)
-        if outcome.promoted:
-            self._promoted = revision
-        return FitResult(0, outcome.reason, outcome.promoted, self._estimates[revision])
-
-    def foresee(self, shot: Played, revision: int) -> Outlook | None:
-        """Return what an estimate foresees for a stroke, all that is not known before it counted; None = nothing."""
-        estimate = self.estimate(revision)
-        twin = Twin(self.world.table, self.world.ball_ids)
-        try:
-            return outlook(twin, [b for b in shot.seen if b.in_play], shot.shot, estimate)
-        except CueError:
+            (found,) = self.look_ahead([shot.shot], shot.seen, revision=revision)
+        except TwinError:
             return None
+        return found
 
 
-def make_peers(world: WorldConfig, robot: str = "ur5e", fit: str = "real", threads: int = 1) -> Recorder:
+def make_peers(world: WorldConfig, robot: str = "ur5e", real: bool = True, threads: int = 1) -> Recorder:
     """Return the other nodes of a session on a hidden table.
 
     Args:
         world: the table.
         robot: whose reach counts, by name; empty = the geometric rule.
-        fit: ``"real"`` or ``"stand_in"``.
-        threads: of the twin.
+        real: fit the records; otherwise the estimates are made up.
+        threads: of simulations.
     """
     reach = reach_of(str(config_file("robots", robot)) if robot else "")(world.table)
-    return Recorder(world, reach, real=fit == "real", threads=threads)
+    return Recorder(world, reach, real=real, threads=threads)

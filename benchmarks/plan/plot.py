@@ -132,7 +132,7 @@ def _inside(axes: Axes, sessions: Sequence[Mapping[str, Any]]) -> None:
     for name in _planners(sessions):
         longest = max(len(s["shots"]) for s in sessions)
         found = [
-            [i for s in sessions if s["planner"] == name and len(s["shots"]) > n for i in s["shots"][n]["inside"]]
+            [i for s in sessions if s["planner"] == name and len(s["shots"]) > n for i in s["shots"][n]["stated"]]
             for n in range(longest)
         ]
         x = [n + 1 for n, inside in enumerate(found) if inside]

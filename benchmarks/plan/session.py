@@ -28,7 +28,7 @@ CHI2_95 = 5.991
 """95 % of a chi-squared variable with two degrees of freedom lie below it."""
 _POCKETED_95 = 0.05
 _DRAWS = 32
-_FEW: dict[str, Any] = {"candidates": 8, "shortlist": 3, "ensemble": 2}
+_FEW: dict[str, Any] = {"candidates": 8, "shortlist": 3, "drawn": 4, "finalists": 0, "goal_shots": 2}
 """Of a quick run."""
 
 
@@ -63,14 +63,17 @@ class Clocked:
 
 
 def settings(seed: int, shots: int, evaluations: int, **more: Any) -> AgentConfig:
-    """Return the agent's settings: all shots but one explore, and no agreement ends the session before."""
+    """Return the agent's settings: all shots but one explore, each is fitted at once, and nothing ends exploration."""
     return AgentConfig(
         seed=seed,
         shots=shots + 1,
         held_out_shots=1,
         reserve_shots=0,
         spare_shots=0,
-        agreement_shots=shots + 1,
+        worth=0.0,
+        first_fit=2,
+        fit_every=1,
+        max_held_back=0,
         fit_evaluations=evaluations,
         **more,
     )
@@ -85,7 +88,7 @@ def play(
     evaluations: int = EVALUATIONS,
     judges: int = JUDGES,
     quick: bool = False,
-    fit: str = "real",
+    real: bool = True,
     robot: str = "ur5e",
 ) -> dict[str, Any]:
     """Play a session and score it.
@@ -99,12 +102,12 @@ def play(
         evaluations: simulated shots of a fit.
         judges: held-out shots.
         quick: propose and examine few shots.
-        fit: ``"real"``, or ``"stand_in"``: see :mod:`cue_agent.rehearsal`.
+        real: fit the records; otherwise the estimates are made up, see :mod:`cue_agent.rehearsal`.
         robot: whose reach counts; empty = the geometric rule.
     """
     condition = Condition(layout, physics, seed)
     began = time.process_time()
-    peers = make_peers(condition.world(), robot, fit)
+    peers = make_peers(condition.world(), robot, real)
     clocked = Clocked(make_planner(planner))
     config = settings(seed, shots, evaluations, **(_FEW if quick else {}))
     journal = Journal("")
@@ -151,6 +154,7 @@ def score(state: SessionState, peers: Recorder, held_out: HeldOut, budget: int) 
                 "role": a.role,
                 "revision": a.revision,
                 "speed": a.shot.speed,
+                "stated": [] if a.residual is None else [int(z2 <= CHI2_95) for z2 in a.residual.z2.values()],
                 **outcome(peers, a.shot.shot_id, a.revision),
             }
             for a in used
@@ -161,7 +165,7 @@ def score(state: SessionState, peers: Recorder, held_out: HeldOut, budget: int) 
 
 
 def outcome(peers: Recorder, shot_id: str, revision: int) -> dict[str, Any]:
-    """Return where the balls of one shot came to rest in the terms of what was predicted before it.
+    """Return where the balls of one shot came to rest in the terms of what the twin alone predicted before it.
 
     ``z2`` has the squared deviation of each ball that moved, in its predicted covariance, and whether it counts as
     inside: within the 95 % ellipse over the members of the ensemble in which the ball stays on the table. A ball that
@@ -181,16 +185,16 @@ def outcome(peers: Recorder, shot_id: str, revision: int) -> dict[str, Any]:
     if ahead is None:
         return told
     off = []
-    for n, ball in enumerate(peers.world.ball_ids):
+    for n, ball in enumerate(ahead.ball_ids):
         if ball not in shot.before:
             continue
         gone, chance = ball in shot.pocketed, float(ahead.pocket_probability[n])
         told["pockets"].append([round(chance, 4), int(gone)])
         stays = ahead.rests[~ahead.pocketed[:, n], n]
         moved = gone or np.linalg.norm(shot.after[ball] - shot.before[ball]) > MOVED
-        if not (moved or np.linalg.norm(ahead.rest_mean[n] - shot.before[ball]) > MOVED):
+        if not (moved or np.linalg.norm(ahead.rest[n] - shot.before[ball]) > MOVED):
             continue
-        off.append(float(np.linalg.norm(ahead.rest_mean[n] - shot.after[ball])))
+        off.append(float(np.linalg.norm(ahead.rest[n] - shot.after[ball])))
         if gone:
             told["inside"].append(int(chance >= _POCKETED_95))
             continue
@@ -226,7 +230,7 @@ def pockets(estimate: ParameterEstimate, held_out: HeldOut) -> list[list[float]]
 def decide(physics: str, seed: int, threads: int = 2, shots: int = 8, quick: bool = False) -> dict[str, Any]:
     """Clock the decisions of the offline planner with a fitted twin and six balls, nothing else running."""
     condition = Condition("spread", physics, seed)
-    peers = make_peers(condition.world(), "" if quick else "ur5e", "stand_in", threads)
+    peers = make_peers(condition.world(), "" if quick else "ur5e", False, threads)
     clocked = Clocked(make_planner("offline"))
     config = settings(seed, 4 if quick else shots, 0, **(_FEW if quick else {}))
     session = Session(config, peers, clocked, Journal(""), lambda _table: peers.reach)

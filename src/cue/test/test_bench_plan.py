@@ -19,7 +19,15 @@ from cue_core.parameters import ParameterEstimate  # noqa: E402
 
 
 def session(planner, errors, seed=0, layout="two", **more):
-    shot = {"role": "explore", "revision": 1, "speed": 0.5, "pocketed": [], "inside": [1], "radius_m": [0.02]}
+    shot = {
+        "role": "explore",
+        "revision": 1,
+        "speed": 0.5,
+        "pocketed": [],
+        "stated": [1],
+        "inside": [1],
+        "radius_m": [0.02],
+    }
     shots = [{**shot, "pockets": [[0.02, 0]], "error_m": 0.01} for _ in errors[1:]]
     base = {"layout": layout, "physics": PHYSICS[0], "seed": seed, "planner": planner, "budget": 14, "ended": "budget"}
     base |= {"ended_early": False, "broke": False, "explored": len(errors) - 1, "rest_m": errors, "median_m": errors}
@@ -50,8 +58,8 @@ def test_every_condition_can_be_laid_out_and_tables_do_not_depend_on_it(layout):
     worlds = [Condition(layout, physics, seed).world() for physics in PHYSICS for seed in (0, 1, 2)]
     assert len({w.positions.tobytes() for w in worlds}) == 9
     np.testing.assert_array_equal(worlds[0].parameters, Condition("two", PHYSICS[0], 0).world().parameters)
-    twin = hidden_twin(worlds[-1], worlds[-1].ball_ids)
-    assert twin.extras["cloth_law"] == "patched" and twin.largest_step < 0.1
+    twin = hidden_twin(worlds[-1])
+    assert twin.extras["cloth_law"] == "patched"
 
 
 def test_figures_against_their_targets(tmp_path):
@@ -68,7 +76,7 @@ def test_figures_against_their_targets(tmp_path):
     assert len(BENCHMARK.sheets(data)["curves"]) == 3 * (len(slow) + len(quick))
 
     never = session("offline", [0.1] * 15, ended_early=True)
-    never["shots"][3]["pocketed"], never["shots"][12]["inside"] = [0, 5], [0, 0, 1]
+    never["shots"][3]["pocketed"], never["shots"][12]["stated"] = [0, 5], [0, 0, 1]
     worse = assembled([never, session("random", slow)])
     rows = {row.key: row for row in worse.rows}
     assert worse.data["shots_ratio"] == 3.0 and "1 never get there and count as 15" in rows["shots.offline"].note
