@@ -61,6 +61,7 @@ class Attempt:
         expected: what was stated before it, None = nothing was.
         residual: how far the outcome lay outside of that.
         gain: that was expected of it towards the goal [nat], NaN = not known.
+        goal_error: that ignorance of the parameters was thought to cause on typical shots then [m], NaN = not known.
         scatter: of its outcome for known parameters, rms over the balls that move [m].
         simulated: shots simulated to choose it.
         seconds: of wall time that it took, its choice included.
@@ -78,6 +79,7 @@ class Attempt:
     expected: Expectation | None = None
     residual: Residual | None = None
     gain: float = float("nan")
+    goal_error: float = float("nan")
     scatter: float = 0.0
     simulated: int = 0
     began: float = 0.0

@@ -5,6 +5,7 @@ The state of a session is nothing but its journal read from the start: so it goe
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,7 @@ __all__ = [
     "SessionState",
 ]
 
+LEAST_TRUST = 0.05
 _SHOT_ID = re.compile(r"s(\d+)")
 
 
@@ -135,6 +137,7 @@ class SessionState:
         if line.get("expected"):
             attempt.expected = Expectation.from_dict(line["expected"])
         attempt.gain = float(line.get("gain_nat", float("nan")))
+        attempt.goal_error = float(line.get("numbers", {}).get("goal_error", float("nan")))
         attempt.scatter = float(line.get("scatter_m", 0.0))
         attempt.simulated = int(line.get("numbers", {}).get("simulated", 0)) if line.get("rank", 0) == 0 else 0
         return attempt
@@ -207,6 +210,21 @@ class SessionState:
     def residuals(self) -> list[Residual]:
         """Return how far each shot's outcome lay outside what was stated, in order."""
         return [a.residual for a in self.attempts if a.residual is not None]
+
+    @property
+    def trust(self) -> float:
+        """Return which share of the expected gains came true, :data:`LEAST_TRUST` to 1.
+
+        What was expected of the shots fitted since the first choice with a fitted twin is held against how far the
+        error that ignorance causes fell since then; a prior belief worth 1 nat says that gains are as expected.
+        """
+        found = [a for a in self.used(EXPLORE) if a.revision != NOMINAL and math.isfinite(a.goal_error)]
+        if not found or not min(a.goal_error for a in found) > 0:
+            return 1.0
+        fitted = {i for f in self.fits if f.promoted and f.revision <= found[-1].revision for i in f.shot_ids}
+        expected = sum(a.gain for a in found if a.shot.shot_id in fitted and math.isfinite(a.gain))
+        realised = math.log(found[0].goal_error / found[-1].goal_error)
+        return min(max((1 + realised) / (1 + expected), LEAST_TRUST), 1.0)
 
     @property
     def widening(self) -> float:

@@ -18,6 +18,8 @@ The rules in order; the first that applies decides.
 
 Exploration also ends, :func:`enough`, when the newest predictions agree with what was seen, within their own stated
 uncertainty, and the best next shot is not expected to save ``worth`` of rest error.
+
+Expected gains are believed as far as those of earlier shots came true (:attr:`SessionState.trust`).
 """
 
 from __future__ import annotations
@@ -91,12 +93,13 @@ def enough(state: SessionState, numbers: Mapping[str, Any], config: AgentConfig)
     gain, error = numbers.get("gain"), numbers.get("goal_error")
     if gain is None or error is None:
         return None
-    saved = float(error) * (1 - math.exp(-float(gain)))
+    saved = float(error) * (1 - math.exp(-state.trust * float(gain)))
     if not saved < config.worth:
         return None
     told = {
         "levels": [_round(r.level) for r in stated],
         "gain_nat": _round(float(gain)),
+        "trust": _round(state.trust),
         "rest_error_from_ignorance_m": _round(float(error)),
         "saved_m": _round(saved),
         "worth_m": config.worth,
@@ -242,10 +245,12 @@ def _hold_out(state: SessionState, facts: Facts, config: AgentConfig) -> Judgeme
         return None
     if len(state.held_back) >= config.max_held_back or len(state.to_fit) <= config.terms_from:
         return None
-    if not last.gain < config.hold_gain:  # NaN = not known
+    gain = state.trust * last.gain
+    if not gain < config.hold_gain:  # NaN = not known
         return None
-    why = f"{last.shot.shot_id} was to teach {last.gain:.3f} nat: it judges fits better than it feeds them"
-    return Judgement(Action.HOLD_OUT, why, {"gain_nat": _round(last.gain)}, shot_id=last.shot.shot_id)
+    why = f"{last.shot.shot_id} should have taught {gain:.3f} nat: it judges fits better than it feeds them"
+    told = {"gain_nat": _round(last.gain), "trust": _round(state.trust)}
+    return Judgement(Action.HOLD_OUT, why, told, shot_id=last.shot.shot_id)
 
 
 def _validate(state: SessionState, facts: Facts, config: AgentConfig) -> Judgement | None:
@@ -261,10 +266,10 @@ def _fit(state: SessionState, facts: Facts, config: AgentConfig) -> Judgement | 
         return None
     by_id = {a.shot.shot_id: a for a in state.used(EXPLORE)}
     gains = [by_id[i].gain for i in waiting]
-    gain = sum(g for g in gains if math.isfinite(g))
+    gain = state.trust * sum(g for g in gains if math.isfinite(g))
     last = _newest(state)
     level = last.residual.level if last is not None and last.residual is not None and last.residual.z2 else math.nan
-    told = {**_outlook(state, facts), "waiting": list(waiting), "gain_nat": _round(gain)}
+    told = {**_outlook(state, facts), "waiting": list(waiting), "gain_nat": _round(gain), "trust": _round(state.trust)}
     if not state.fits:
         return Judgement(Action.FIT, f"first fit, of {_shots(len(ids))}", told)
     if set(state.fits[-1].shot_ids) - set(ids):

@@ -51,7 +51,7 @@ class Story:
     def state(self):
         return self.journal.state
 
-    def shot(self, z=1.0, gain=0.1, usable=True, role=EXPLORE, seconds=0.0, simulated=0):
+    def shot(self, z=1.0, gain=0.1, usable=True, role=EXPLORE, seconds=0.0, simulated=0, error=math.nan):
         shot_id = self.journal.next_shot_id()
         expected = {
             "ball_ids": [0],
@@ -70,7 +70,7 @@ class Story:
             revision=self.state.revision,
             expected=expected,
             gain_nat=gain,
-            numbers={"simulated": simulated},
+            numbers={"simulated": simulated, "goal_error": error},
         )
         self.clock.now += seconds
         self.journal.write(
@@ -241,6 +241,20 @@ def test_enough_needs_agreement_and_nothing_to_gain():
     assert enough(story.state, {}, CONFIG) is None, "a planner without a goal plays on"
     story.shot(z=5.0)
     assert enough(story.state, best, CONFIG) is None, "the newest shots disagree"
+
+
+def test_gains_are_believed_as_far_as_they_came_true():
+    story = fitted()
+    assert story.state.trust == 1.0
+    for error in (0.030, 0.028, 0.025):
+        story.shot(gain=1.0, error=error)
+        story.fit()
+    # Two shots of 1 nat each, and the error fell by a sixth.
+    assert story.state.trust == pytest.approx((1 + math.log(0.030 / 0.025)) / (1 + 2), rel=1e-6)
+    story.judge()
+    story.shot(gain=1.0, error=0.025)
+    found = story.judge()
+    assert found.action is Action.SHOOT and "put off" in found.reason, "0.4 of a promised nat calls for no fit yet"
 
 
 def test_budgets_are_shared_out():
