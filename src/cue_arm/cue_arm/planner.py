@@ -23,7 +23,7 @@ from cue_core.table import TableModel
 from cue_sim.robot import RobotConfig
 
 _AT_HOME = 0.02  # rad
-_LIMITS = ("speed", "acceleration", "torque")
+_LIMITS = ("speed", "acceleration", "torque", "jerk")
 
 Progress = Callable[[float], None]
 
@@ -264,7 +264,10 @@ class MinkBackend:
                 what, joint = np.unravel_index(int(np.argmax(worst)), worst.shape)
                 name = self.robot.joint_names[joint]
                 text = f"{name} would need {worst.max():.2f} times its {_LIMITS[what]} in the stroke"
-                raise UnreachableError(text) if what == 0 else AccelerationError(text, float(worst.max()))
+                if what == 0:
+                    raise UnreachableError(text)
+                # At one speed, jerk goes with the square of the acceleration.
+                raise AccelerationError(text, float(worst.max()) ** (0.5 if _LIMITS[what] == "jerk" else 1.0))
             lower, rise = float(loads[low].max()), float(loads[high].max())
             if max(lower, rise) <= 1.0:
                 return path, motion
@@ -276,12 +279,15 @@ class MinkBackend:
         raise UnreachableError("the arm cannot lower or raise the cue here")
 
     def _loads(self, motion: JointTrajectory) -> np.ndarray:
-        """Return the share used of each limit (samples, 3 kinds as in _LIMITS, joints)."""
+        """Return the share used of each limit (samples, 4 kinds as in _LIMITS, joints)."""
+        jerk = np.zeros_like(motion.accelerations)
+        jerk[1:] = np.diff(motion.accelerations, axis=0) / np.diff(motion.times)[:, None]
         return np.stack(
             [
                 np.abs(motion.velocities) / self._velocity,
                 np.abs(motion.accelerations) / self._acceleration,
                 np.abs(self._tracker.efforts(motion)) / self._effort,
+                np.abs(jerk) / self.settings.stroke_jerk,
             ],
             axis=1,
         )

@@ -31,6 +31,7 @@ class StrokeSettings:
     stroke_acceleration: float = setting(
         0.95, "share of the joint acceleration limits used in the stroke", "1", 0.1, 1.0
     )
+    stroke_jerk: float = setting(5000.0, "largest of a joint in the stroke", "rad/s^3", 100.0, 1e5)
     effort: float = setting(0.90, "share of the motor torques used", "1", 0.1, 1.0)
     clearance: float = setting(0.004, "between arm or cue and anything they may not touch", "m", 0.0, 0.05)
     ball_clearance: float = setting(

@@ -14,6 +14,7 @@ from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
 
 _CLOSE = 1e-7  # m and rad
 _ITERATIONS = 8
+_SMOOTH = 0.5  # share of the acceleration limits by which a spline through the points may differ from what is meant
 _SINGULAR = 1e-3  # least singular value of the tip Jacobian that is still trusted
 _SOLVER = "daqp"
 
@@ -63,7 +64,18 @@ class PathTracker:
             if i + 1 < len(times):
                 step = times[i + 1] - times[i]
                 guess = q[i] + step * qd[i] + 0.5 * step**2 * qdd[i]
+        self._check_smooth(times, q, qd, qdd)
         return JointTrajectory(times, q, qd, qdd)
+
+    def _check_smooth(self, times: np.ndarray, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> None:
+        """Refuse motion whose positions do not follow its velocities: a joint met its limit, and others made way."""
+        step = np.diff(times)[:, None]
+        off = np.diff(q, axis=0) - step * (qd[1:] + qd[:-1]) / 2 - step**2 / 12 * (qdd[:-1] - qdd[1:])
+        # What a spline through the points would add to the accelerations.
+        added = 6 * np.abs(off) / step**2 / self._robot.limits("acceleration")
+        if added.max() > _SMOOTH:
+            i, joint = np.unravel_index(int(np.argmax(added)), added.shape)
+            raise UnreachableError(f"{self._robot.joint_names[joint]} would jump at {times[i]:.2f} s of the stroke")
 
     def efforts(self, motion: JointTrajectory) -> np.ndarray:
         """Return motor torques (samples, n) [N m], gravity, inertia and friction included."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cue_arm.errors import ArmError, CollisionError, UnreachableError
 from cue_arm.planner import MinkBackend, StrokePlan, StrokeRequest
-from cue_core import Shot
+from cue_arm.settings import StrokeSettings
+from cue_core import Shot, TableModel
 from cue_core.arm_codes import ArmCode
+from cue_sim.robot import RobotConfig
+
+CONFIG = Path(__file__).resolve().parents[3] / "config"
 
 
 def plan(
@@ -162,3 +168,26 @@ def test_what_progress_raises_ends_the_planning(backend: MinkBackend) -> None:
 
     with pytest.raises(ArmError, match="enough"):
         backend.plan(StrokeRequest(Shot("s", 0.5, 0.4), np.array([-0.1, 0.05]), {}, backend.robot.home), stop)
+
+
+def test_an_arm_with_seven_joints_plays(table: TableModel) -> None:
+    backend = MinkBackend(RobotConfig.load(CONFIG / "robots" / "fr3.yaml"), table)
+    planned = 0
+    for index, (ball, azimuth) in enumerate((((-0.1, 0.05), 0.4), ((0.2, 0.0), -2.0), ((0.0, -0.1), 1.0))):
+        shot = Shot(f"s{index}", 0.3, azimuth)
+        try:
+            made = plan(backend, shot, ball)
+        except ArmError:
+            assert not backend.reach.reachable(np.array(ball), azimuth, 0.3)[0]
+            continue
+        check(backend, shot, made)
+        assert made.trajectory.positions.shape[1] == 7
+        planned += 1
+    assert planned >= 2
+
+
+def test_jerk_is_limited(robot: RobotConfig, table: TableModel) -> None:
+    gentle = MinkBackend(robot, table, StrokeSettings(stroke_jerk=1500.0))
+    motion = plan(gentle, Shot("s", 0.8, 0.4), (-0.1, 0.05)).trajectory
+    jerk = np.diff(motion.accelerations, axis=0) / np.diff(motion.times)[:, None]
+    assert np.abs(jerk).max() <= 1500.0 + 1e-6
