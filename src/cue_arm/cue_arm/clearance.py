@@ -49,6 +49,11 @@ class Clearance:
         # Neighbouring links overlap by their shape; whatever touches at home is no collision.
         self._always = frozenset(self._pairs(robot.home))
 
+    def always_touching(self) -> set[tuple[str, str]]:
+        """Return the pairs of links, by name, whose shapes overlap by their making."""
+        bodies = self._model.geom_bodyid
+        return {tuple(self._model.body(bodies[g]).name for g in pair) for pair in self._always}
+
     def tip_on(self, ball_id: int) -> frozenset[tuple[int, int]]:
         """Return the pair of the cue's tip and a ball, for ``allowed``."""
         return frozenset({(self._model.geom(TIP_GEOM).id, self._model.geom(f"ball {ball_id}").id)})
