@@ -62,7 +62,7 @@ class RecorderNode(Node):
         self._ears = Ears(self)
         self._topics: dict[str, Topic] = {}
         for item in TOPICS:
-            if item.image and config.record != "images":
+            if item.drawn or (item.image and config.record != "images"):
                 continue
             full = self.resolve_topic_name(item.name)
             self._topics[full] = item

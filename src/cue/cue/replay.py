@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ INPUTS = {
     "twin": ("table_info", "ball_states", "parameter_estimate", "shot_execution", "clock"),
 }
 """What a node is told by others: a recording without what the node itself says."""
+_WINDOW_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,22 @@ def chosen(topic: str, only: Sequence[str]) -> bool:
     return not only or any(topic == f"/{name}" or topic.endswith(f"/{name}") for name in (n.strip("/") for n in only))
 
 
+def in_order(messages: Iterable[Recorded], window: float = _WINDOW_S) -> Iterator[Recorded]:
+    """Yield messages in the order in which they were published; in a recording they stand as they arrived.
+
+    Args:
+        messages: as recorded.
+        window: by how much a message may have arrived late [s].
+    """
+    waiting: list[tuple[int, int, Recorded]] = []
+    for number, message in enumerate(messages):
+        heapq.heappush(waiting, (message.sent, number, message))
+        while waiting and waiting[0][0] <= message.received - window * 1e9:
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
 def schedule(plan: ReplayPlan) -> Iterator[Due]:
     """Yield the messages of one pass through all recordings of a run, when each is due.
 
@@ -87,27 +105,29 @@ def schedule(plan: ReplayPlan) -> Iterator[Due]:
     first: int | None = None
     last = 0
     after = 0.0
+    started = False
     held: dict[str, list[Recorded]] = {}
     for path in need_recordings(plan.run):
-        for message in read(path):
-            if not chosen(message.topic, plan.only):
-                continue
+        begin: int | None = None
+        for message in in_order(item for item in read(path) if chosen(item.topic, plan.only)):
+            begin = message.received if begin is None else begin
+            at = max(message.sent, begin)  # what was latched before the recording began is due at its beginning
             if first is None:
-                first = last = message.received
-            if (message.received - first) / 1e9 < plan.start:
-                last = message.received
+                first = last = at
+            if (at - first) / 1e9 < plan.start:
+                last = at
                 _hold(held, message)
                 continue
-            for kept in sorted((m for topic in held.values() for m in topic), key=lambda m: m.received):
+            for kept in sorted((m for topic in held.values() for m in topic), key=lambda m: m.sent):
                 yield Due(0.0, kept)
-            held = {}
-            after += min(max(message.received - last, 0) / 1e9, plan.longest_pause) / plan.rate
-            last = message.received
+            held, started = {}, True
+            after += min(max(at - last, 0) / 1e9, plan.longest_pause) / plan.rate
+            last = at
             yield Due(after, message)
     if first is None:
         what = f" on {', '.join(plan.only)}" if plan.only else ""
         raise RecordingError(f"{plan.run}: the recording holds no message{what}")
-    if held:
+    if not started:
         raise RecordingError(f"{plan.run}: the recording ends before {plan.start:g} s")
 
 

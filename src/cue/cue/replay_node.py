@@ -31,6 +31,7 @@ _ANSWER_S = 2.0  # after which an image that was not answered is sent again, as 
 _PATIENCE_S = 60.0
 _LINGER_S = 0.5  # in which what was told last reaches its readers
 _LOOK_S = 0.002
+_TAKE_S = 0.1  # in which a reader takes a message that the next one on its topic would replace
 
 
 class NoAnswerError(CueError):
@@ -47,7 +48,7 @@ class Player:
             node: publishes.
             stop: ends the replay when set.
             make_clock: publish the recording's time as the clock: a real table's recording holds none.
-            paced: wait for the tracker's answer after each image, so that nothing depends on the machine's speed.
+            paced: wait for the tracker's answer after each image instead of keeping time.
         """
         self._node, self._stop, self._make_clock, self._paced = node, stop, make_clock, paced
         self._publishers: dict[str, Any] = {}
@@ -88,6 +89,8 @@ class Player:
             self.played += 1
             if self._paced and due.message.topic.endswith("/camera/image_raw"):
                 self._await_answer(due.message)
+            elif self._paced and qos_from_text(due.message.qos).depth == 1:
+                self._stop.wait(_TAKE_S)
 
     def _tell_time(self, message: Recorded) -> None:
         seconds = message.received / 1e9

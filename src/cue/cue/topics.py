@@ -1,4 +1,4 @@
-"""Every topic that CUE records and shows, with its type and its quality of service, as plain data.
+"""The topics that CUE records and shows, with its type and its quality of service, as plain data.
 
 What truly happens in a simulated world is not among them: a recording holds what could be known at a real table, too.
 """
@@ -17,12 +17,14 @@ class Topic:
         kind: package/msg/Type.
         profile: name in ``cue_core.ros.qos`` that it is published with.
         image: so large that it is only recorded when asked for.
+        drawn: only for people to look at; never recorded.
     """
 
     name: str
     kind: str
     profile: str
     image: bool = False
+    drawn: bool = False
 
     @property
     def latched(self) -> bool:
@@ -40,6 +42,7 @@ TOPICS = (
     Topic("joint_states", "sensor_msgs/msg/JointState", "STATES_LATCHED"),
     Topic("camera/camera_info", "sensor_msgs/msg/CameraInfo", "IMAGES_LOCKSTEP"),
     Topic("camera/image_raw", "sensor_msgs/msg/Image", "IMAGES_LOCKSTEP", image=True),
+    Topic("debug_image", "sensor_msgs/msg/Image", "IMAGES_SHOWN", image=True, drawn=True),
     Topic("markers", "visualization_msgs/msg/MarkerArray", "LATCHED"),
     Topic("display/pocket_risk", "visualization_msgs/msg/MarkerArray", "LATCHED"),
     Topic("display/residuals", "visualization_msgs/msg/MarkerArray", "LATCHED"),

@@ -68,7 +68,7 @@ class TrackerNode(Node):
         self._info = self.create_publisher(TableInfo, "table_info", LATCHED)
         self._records = self.create_publisher(ShotRecordMsg, "shot_records", RECORDS)
         self._tf = self.create_publisher(TFMessage, "tf_static", LATCHED)
-        self._markers = self.create_publisher(MarkerArray, "markers", 10)
+        self._markers = self.create_publisher(MarkerArray, "markers", LATCHED)
         self._debug = self.create_publisher(Image, "debug_image", 2)
         for record in recorded:  # a record may have been written and not yet told when the last life ended
             self._records.publish(convert.record_to_msg(record, convert.seconds_to_stamp(record.strike_time)))

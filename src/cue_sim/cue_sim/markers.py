@@ -74,7 +74,7 @@ def prediction_marks(prediction: Prediction, ball_ids: Sequence[int], radius: fl
         path = prediction.mean.positions[:, k]
         rest = prediction.rest_mean[k]
         if len(path) < 2 or float(np.ptp(path, axis=0).max()) < 1e-3 or not np.isfinite(rest).all():
-            marks += [Mark(group, ball, "") for group in ("ghosts", "uncertainty", "paths")]
+            marks += [Mark(group, ball, "") for group in ("ghosts", "rest_uncertainty", "paths")]
             continue
         rgb = ball_colour(ball)[1]
         variance, axes = np.linalg.eigh(prediction.rest_covariance[k])
@@ -83,7 +83,7 @@ def prediction_marks(prediction: Prediction, ball_ids: Sequence[int], radius: fl
         points = np.column_stack([path, np.full(len(path), radius)])
         marks += [
             Mark("ghosts", ball, "sphere", (*rgb, 0.35), _at(rest, radius), (2 * radius,) * 3),
-            Mark("uncertainty", ball, "cylinder", (*rgb, 0.25), _at(rest, 0.001), (wide, narrow, 0.001), yaw),
+            Mark("rest_uncertainty", ball, "cylinder", (*rgb, 0.25), _at(rest, 0.001), (wide, narrow, 0.001), yaw),
             Mark("paths", ball, "path", (*rgb, 0.8), size=(0.004,) * 3, points=points),
         ]
     return marks

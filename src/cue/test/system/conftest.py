@@ -56,7 +56,7 @@ def launch_for_session(domains, tmp_path_factory):
 @pytest.fixture(scope="session")
 def alone(launch_for_session) -> Session:
     """Return a session that ran alone to its end."""
-    session = launch_for_session("alone", fit_portable="true", **ASKED)
+    session = launch_for_session("alone", fit_portable="true", record="topics", **ASKED)
     wait_for(lambda: session.node("tracker"), "the tracker's process", 30.0, session.describe)
     session.wait_striking()
     session.note_shared_memory()

@@ -11,10 +11,13 @@ import math
 import re
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from system_harness import ASKED, NODES, Load, Observer, Session, wait_for
+import yaml
+from system_harness import ASKED, NODES, Load, Observer, Session, full_name, wait_for
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(500)]
 
@@ -39,6 +42,7 @@ class Pair:
     subscribers: dict[str, set[str]] = field(default_factory=dict)
     command_lines: dict[str, list[str]] = field(default_factory=dict)
     open_files: dict[str, set[str]] = field(default_factory=dict)
+    endpoints: dict[str, list[Any]] = field(default_factory=dict)
     late: dict[str, float] = field(default_factory=dict)
     machine_busy: bool = False
     stop_seconds: float = 0.0
@@ -48,7 +52,8 @@ class Pair:
 def pair(alone, domains, launch_for_session) -> Pair:
     """Return the pair after both sessions have ended, and after the nodes of the first have been stopped."""
     domain = next(domains)
-    a = launch_for_session("table_a", domain=domain, namespace="table_a", exit_when_done="false", **ASKED)
+    shown = {"exit_when_done": "false", "display": "true"}
+    a = launch_for_session("table_a", domain=domain, namespace="table_a", **shown, **ASKED)
     b = launch_for_session("table_b", domain=domain, namespace="table_b", **{**ASKED, "seed": 2})
     pair = Pair(a, b)
     with Load(1), Observer(domain) as observer:
@@ -57,6 +62,8 @@ def pair(alone, domains, launch_for_session) -> Pair:
         for topic in sorted(observer.topics()):
             if "ground_truth" in topic:
                 pair.subscribers[topic] = observer.subscribers(topic)
+        for topic in rviz_topics():
+            pair.endpoints[topic] = observer.node.get_publishers_info_by_topic(f"/table_a/{topic}")
         for name in NODES:
             process = a.node(name)
             assert process is not None, f"{name} does not run\n{a.describe()}"
@@ -77,6 +84,14 @@ def pair(alone, domains, launch_for_session) -> Pair:
     pair.codes["a"] = a.wait_end(10.0)
     pair.stop_seconds = time.monotonic() - began
     return pair
+
+
+def rviz_topics() -> dict[str, dict[str, Any]]:
+    """Return what RViz subscribes to, as its configuration says, by topic."""
+    path = Path(__file__).resolve().parents[4] / "config" / "rviz" / "cue.rviz"
+    displays = yaml.safe_load(path.read_text())["Visualization Manager"]["Displays"]
+    found = [display.get("Topic") or display.get("Description Topic") for display in displays]
+    return {topic["Value"]: topic for topic in found if topic}
 
 
 def late_arrivals(domain: int, namespace: str) -> dict[str, float]:
@@ -153,6 +168,35 @@ def test_it_leaves_nothing_in_the_folder_it_was_started_in(alone):
     assert sorted(path.name for path in alone.folder.iterdir()) == ["run", "terminal.txt"]
 
 
+def test_its_recording_holds_every_shot_and_cost_little(alone):
+    from rclpy.serialization import deserialize_message
+
+    from cue.recording import is_finished, read, tally
+    from cue_core import ShotLog
+    from cue_core.ros.conversions import record_from_msg
+    from cue_core.shot_format import record_to_dict
+    from cue_msgs.msg import ShotRecord
+
+    path = alone.run_dir / "session.mcap"
+    assert is_finished(path), alone.describe()
+    topics = set()
+    records = []
+    for message in read(path):
+        topics.add(message.topic)
+        if message.topic == "/shot_records":
+            records.append(record_from_msg(deserialize_message(message.data, ShotRecord)))
+    logged = ShotLog(alone.run_dir / "shots.jsonl").read()
+    assert [record.shot_id for record in records] == [record.shot_id for record in logged]
+    for one, other in zip(records, logged, strict=True):
+        assert_close(record_to_dict(one), record_to_dict(other), other.shot_id)  # so a fit from the recording is the same fit
+    assert {f"/{name}" for name in ("table_info", "parameter_estimate", "agent_status", "ball_states")} <= topics
+    assert not any("ground_truth" in topic for topic in topics)
+    told = tally(path)
+    assert told["not_written"] == "0"
+    assert {name for name in told if name.startswith("dropped /")} <= {"dropped /camera/camera_info"}
+    assert float(told["cpu"]) < 0.05
+
+
 def test_its_report_needs_nothing_else(alone):
     text = (alone.run_dir / "report.html").read_text()
     assert "<html" in text
@@ -206,6 +250,22 @@ def test_only_world_camera_and_score_are_told_of_the_world_file(pair):
     assert {"world", "camera_sim"} <= told
     held = {name for name, files in pair.open_files.items() if any("/worlds/" in file for file in files)}
     assert held <= WORLD_FILE_READERS
+
+
+@pytest.mark.parametrize("topic", sorted(rviz_topics()))
+def test_rviz_gets_every_topic_as_it_asks_for_it(pair, topic):
+    from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+
+    from cue.topics import topic as known
+
+    asked = rviz_topics()[topic]
+    reliable, latched = asked["Reliability Policy"] == "Reliable", asked["Durability Policy"] == "Transient Local"
+    wanted = QoSProfile(depth=1, reliability=1 if reliable else 2, durability=1 if latched else 2)
+    assert pair.endpoints[topic], "nobody publishes it"
+    for endpoint in pair.endpoints[topic]:
+        assert endpoint.topic_type == known(topic).kind
+        verdict, reason = qos_check_compatible(endpoint.qos_profile, wanted)
+        assert verdict != QoSCompatibility.ERROR, f"{full_name(endpoint)}: {reason}"
 
 
 def test_one_seed_commands_the_same_shots_under_load(alone, pair):

@@ -22,7 +22,9 @@ STATES = _profile(512)
 """Ball states and joint states: reliable, deep enough for one shot."""
 STATES_LATCHED = _profile(512, latched=True)
 """The same, published so that a node that starts while the clock stands still has the newest ones at once."""
-IMAGES_LOCKSTEP = _profile(4)
-"""Images of the simulated camera: none may be lost."""
+IMAGES_LOCKSTEP = _profile(16)
+"""Images of the simulated camera: none may be lost, also not on the way to a recorder, which nobody waits for."""
 IMAGES_LIVE = _profile(2, reliable=False)
 """Images of a real camera: the newest matters."""
+IMAGES_SHOWN = _profile(2)
+"""Pictures for people: the newest matters, and who looks may ask for either reliability."""
