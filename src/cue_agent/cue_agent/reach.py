@@ -32,7 +32,7 @@ TYPICAL_SPEED = 0.4
 
 
 class Reach(Protocol):
-    """Says where the arm can strike; ``cue_arm.reach.Reach`` is one."""
+    """Says where the arm can strike; ``cue_arm.reach.Reach`` is one, ``cue_arm.reach_map.ReachMap`` another."""
 
     def reachable(
         self,
@@ -128,11 +128,11 @@ def reach_of(robot: str) -> MakeReach:
     """
     if not robot:
         return GeometricReach
-    from cue_arm.reach import Reach as ArmReach  # loads MuJoCo, which no session without an arm needs
+    from cue_arm.reach_map import ReachMap  # loads MuJoCo, which no session without an arm needs
     from cue_sim.robot import RobotConfig
 
     config = RobotConfig.load(robot)
-    return lambda table: ArmReach(config, table)
+    return lambda table: ReachMap.cached(config, table)
 
 
 def unit(azimuth: float) -> np.ndarray:
