@@ -27,7 +27,7 @@ from cue_agent.peers import (
     Status,
 )
 from cue_agent.planners import make_planner
-from cue_agent.reach import MakeReach, reach_of
+from cue_agent.reach import reach_of
 from cue_agent.session import Goal, Session
 from cue_agent.summary import SessionResult
 from cue_agent.watch import Image, Watch
@@ -69,7 +69,6 @@ class AgentNode(Node):
             raise CueError(f"robot file {config.robot} does not exist")
         self._planner = make_planner(config.planner)
         self._journal = Journal(config.run_dir)
-        self._make_reach: MakeReach | None = None
         self._busy = threading.Lock()
         self.time_reset = ""
         self.watch = Watch(config.run_dir, config.quiet_images, config.quiet_timeout)
@@ -127,11 +126,9 @@ class AgentNode(Node):
         self.health.ok()
         request = goal.request
         try:
-            if self._make_reach is None:
-                self._make_reach = reach_of(self.config.robot)
-            session = Session(
-                self.config, RosPeers(self, goal), self._planner, self._journal, self._make_reach, self._log
-            )
+            peers = RosPeers(self, goal)
+            make_reach = reach_of(self.config.robot, peers.progress)
+            session = Session(self.config, peers, self._planner, self._journal, make_reach, self._log)
             result = session.run(Goal(request.instruction, request.shots, request.held_out_shots))
             session.delivered()
         except CueError as error:  # the run folder cannot be written, the robot file is malformed

@@ -323,6 +323,11 @@ class RosPeers:
             f"{feedback.seconds_left:.0f} s left"
         )
 
+    def progress(self, text: str) -> None:
+        """Tell how far something is that takes its time; raises when the session should not go on."""
+        self.check()
+        self._progress(text)
+
     def _progress(self, text: str) -> None:
         if time.monotonic() - self._told > _FEEDBACK_PERIOD_S:
             self.report(replace(self._status, text=text))

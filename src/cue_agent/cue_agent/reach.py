@@ -120,8 +120,12 @@ class GeometricReach:
         raise CueError(why)
 
 
-def reach_of(robot: str) -> MakeReach:
+def reach_of(robot: str, progress: Callable[[str], None] = lambda _text: None) -> MakeReach:
     """Return what makes the reach for a robot file; for an empty name, the geometric rule.
+
+    Args:
+        robot: file.
+        progress: told, while a map is built, how far it is; raises to break off.
 
     Raises:
         CueError: the robot file cannot be used.
@@ -132,7 +136,11 @@ def reach_of(robot: str) -> MakeReach:
     from cue_sim.robot import RobotConfig
 
     config = RobotConfig.load(robot)
-    return lambda table: ReachMap.cached(config, table)
+
+    def told(share: float) -> None:
+        progress(f"mapping where the arm reaches: {share:.0%}")
+
+    return lambda table: ReachMap.cached(config, table, progress=told)
 
 
 def unit(azimuth: float) -> np.ndarray:

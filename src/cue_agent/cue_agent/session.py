@@ -34,6 +34,7 @@ from cue_agent.scores import score_to_dict
 from cue_agent.steps import Choose, Fit, Judge, RefinePerception, RollBack, Step, Stop, Strike, next_step
 from cue_agent.summary import Judged, SessionResult, build_summary, summary_lines, write_json
 from cue_agent.surprise import Expectation, residual
+from cue_agent.watched import WatchedReach
 from cue_core.arm_codes import ArmCode
 from cue_core.parameters import PARAMETERS, ParameterEstimate
 from cue_core.shot_log import ShotLog
@@ -139,13 +140,14 @@ class Session:
             self._phase = phase
         self._tell(text)
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, keep: bool = True) -> None:
         state = self._state
         used = state.used()
         error = next((a.rest_error for a in reversed(used) if a.rest_error == a.rest_error), float("nan"))
         decision = json.dumps(state.judgements[-1].to_dict()) if state.judgements else ""
         self._peers.report(Status(self._phase, text, len(used), state.shots, state.revision, error, decision))
-        self._log(f"{self._phase}: {text}")
+        if keep:
+            self._log(f"{self._phase}: {text}")
 
     def _take(self, step: Step) -> None:
         if isinstance(step, Choose):
@@ -268,7 +270,7 @@ class Session:
     def _progress(self, text: str) -> None:
         """Tell what is being done; raises when the session should not go on."""
         self._peers.check()
-        self._tell(text)
+        self._tell(text, keep=False)
 
     def _expectation(self, shot: Shot, option: Option) -> Expectation | None:
         """Return what is stated of a shot before it is played; None where the twin has nothing to say."""
@@ -286,7 +288,7 @@ class Session:
 
     def _reach_on(self, table: TableModel) -> Reach:
         if self._reach is None or self._reach[0] != table:
-            self._reach = table, self._make_reach(table)
+            self._reach = table, WatchedReach(self._make_reach(table), self._peers.check)
         return self._reach[1]
 
     def _show(self, shot: Shot) -> None:

@@ -423,6 +423,20 @@ def test_cancel_ends_the_session_for_good(tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text())["stopped_because"] == "cancelled"
 
 
+def test_a_cancel_ends_a_choice_between_two_looks_at_the_arm(tmp_path):
+    peers, asked = FakePeers(), []
+
+    class Slow(GeometricReach):
+        def reachable(self, *arguments, **more):
+            asked.append(arguments)
+            peers.cancelled = len(asked) >= 5
+            return super().reachable(*arguments, **more)
+
+    config = AgentConfig(run_dir=str(tmp_path), **SMALL)
+    result = Session(config, peers, make_planner("offline"), Journal(tmp_path), Slow).run(Goal("x"))
+    assert result.code == Code.CANCELED and len(asked) == 5 and not peers.struck
+
+
 @pytest.mark.parametrize("goal", [Goal("", 3, 3), Goal("", 1, 0), Goal("", 4, 9)])
 def test_invalid_goal(tmp_path, goal):
     peers = FakePeers()
