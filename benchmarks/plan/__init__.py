@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.harness import Benchmark
 from benchmarks.plan.figures import assemble, sheets
-from benchmarks.plan.plan import CODE, built, chosen, make_parts
+from benchmarks.plan.plan import CODE, built, chosen, make_parts, prepare
 from benchmarks.plan.plot import plot
 
 ABOUT = (
@@ -22,6 +22,7 @@ BENCHMARK = Benchmark(
     about=ABOUT,
     code=CODE,
     parts=make_parts,
+    prepare=prepare,
     assemble=assemble,
     plot=plot,
     sheets=sheets,

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cue_agent.peers import ArmResult, FitRequest, FitResult, Foresight, TwinError
-from cue_agent.reach import reach_of
+from cue_agent.reach import Reach, reach_of
 from cue_agent.rehearsal import Rehearsal
 from cue_core.balls import BallState
 from cue_core.shots import Shot
+from cue_core.table import TableModel
 from cue_sim.config_files import config_file
 from cue_sim.world_config import WorldConfig
 
@@ -83,5 +84,9 @@ def make_peers(world: WorldConfig, robot: str = "ur5e", real: bool = True, threa
         real: fit the records; otherwise the estimates are made up.
         threads: of simulations.
     """
-    reach = reach_of(str(config_file("robots", robot)) if robot else "")(world.table)
-    return Recorder(world, reach, real=real, threads=threads)
+    return Recorder(world, reach(world.table, robot), real=real, threads=threads)
+
+
+def reach(table: TableModel, robot: str = "ur5e") -> Reach:
+    """Return where an arm reaches; made once for a robot and a table, which takes a minute."""
+    return reach_of(str(config_file("robots", robot)) if robot else "")(table)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import BenchmarkError, Options, Part
 from benchmarks.plan.conditions import LAYOUTS, PHYSICS, SEEDS
+from benchmarks.plan.peers import reach
 from cue_agent.config import PLANNERS
+from cue_core.table import TableModel
 from cue_sim import kernel
 
 CODE = (
@@ -35,6 +37,13 @@ _WORDS = {"planners": PLANNERS, "layouts": LAYOUTS, "physics": PHYSICS, "seeds":
 def built() -> tuple[Path, ...]:
     """Return the compiled kernel: its sources may have changed without it, and the other way round."""
     return (Path(kernel.library()._name),)
+
+
+def prepare(options: Options, tell: Callable[[str], None]) -> None:
+    """Have the map of the arm's reach made before the workers need it, each for itself."""
+    if not options.quick:
+        tell("looking up where the arm reaches (the first time this takes a minute)")
+        reach(TableModel.load(options.root / "config" / "tables" / "small.yaml"))
 
 
 def make_parts(options: Options) -> list[Part]:
