@@ -56,6 +56,7 @@ def _render(run: RunData) -> str:
 
     from cue.report_figures import error_figure, held_out_figure, parameter_figure
     from cue.report_learning_figures import coverage_figure, learning_figure
+    from cue.report_reach import reach_figure
 
     lessons = learnt(run.decisions, run.shots)
     stated = lessons is not None and any(p.attempt.residual is not None for p in lessons.played)
@@ -71,6 +72,7 @@ def _render(run: RunData) -> str:
             "errors": error_figure(run.curve) if len(run.curve) > 1 else "",
             "parameters": parameter_figure(final) if not final.frozen.all() else "",
             "learning": learning_figure(run.table, lessons) if stated and lessons is not None else "",
+            "reach": reach_figure(run.table, run.folder),
             "coverage": coverage_figure(run.table, lessons) if stated and lessons is not None else "",
         },
         headline=_headline(run),

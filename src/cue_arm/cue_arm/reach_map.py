@@ -29,9 +29,12 @@ from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.robot import RobotConfig
 
-_VERSION = 1
+_VERSION = 2
 _ROUNDED = 0.005  # m: tables of like size share a map
 _SPEEDS = (0.05, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
+
+MAP_FILE = "reach.npz"
+"""A run's map; ``x`` (nx,), ``y`` (ny,) [m] and ``playable`` (nx, ny) in it are what the report shows."""
 
 Progress = Callable[[float], None]
 
@@ -93,6 +96,7 @@ class ReachMap:
         settings: StrokeSettings | None = None,
         folder: Path | None = None,
         progress: Progress | None = None,
+        beside: Path | str = "",
     ) -> ReachMap:
         """Return the map of a robot beside a table of about this size; one that is not there yet is built and kept.
 
@@ -102,20 +106,27 @@ class ReachMap:
             settings: of the stroke.
             folder: of kept maps; None = ``cue/reach`` in the user's cache folder.
             progress: told the share done of a map that is built.
+            beside: folder of a run that gets a copy, :data:`MAP_FILE`, for its report; empty = none.
         """
         reach = Reach(robot, table, settings)
         folder = folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cue" / "reach"
         path = folder / f"{map_key(robot, table, reach.settings)}.npz"
         try:
-            return cls.load(path, reach)
+            made = cls.load(path, reach)
         except FileFormatError:
             made = cls.build(reach, progress=progress)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            made.save(path)
-        except (OSError, FileFormatError):
-            return made  # what cannot be kept only costs time later
+            made._keep(path)
+        if str(beside):
+            made._keep(Path(beside) / MAP_FILE)
         return made
+
+    def _keep(self, path: Path) -> None:
+        """Write the map where that works; a map that cannot be kept only costs time later."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.save(path)
+        except (OSError, FileFormatError):
+            return
 
     def save(self, path: Path) -> None:
         """Write the map.
@@ -131,6 +142,9 @@ class ReachMap:
             grid=json.dumps(asdict(self.grid)),
             fastest=self.fastest,
             shares=self.shares,
+            x=self.x,
+            y=self.y,
+            playable=self.share_playable(),
         )
         write_atomically(path, buffer.getvalue())
 

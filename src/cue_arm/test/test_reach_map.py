@@ -13,10 +13,11 @@ from cue_arm.errors import CollisionError
 from cue_arm.planner import MinkBackend
 from cue_arm.rails import rail_boxes
 from cue_arm.reach import Reach
-from cue_arm.reach_map import Grid, ReachMap
+from cue_arm.reach_map import MAP_FILE, Grid, ReachMap, map_key
 from cue_arm.way_round import way_round
 from cue_core import TableModel
 from cue_core.errors import FileFormatError
+from cue_sim.robot import RobotConfig
 
 START = [-2.877, -1.828, -2.337, -0.547, 1.571, 2.185]
 GOAL = [-0.868, -1.246, 2.231, 0.586, -4.712, 1.628]
@@ -110,3 +111,15 @@ def test_the_backend_goes_round_where_neither_the_straight_way_nor_a_lifted_one_
     assert np.abs(motion.velocities[[0, -1]]).max() < 1e-9 and np.all(np.diff(motion.times) > 0)
     clearance.check_motion(motion.positions)
     np.testing.assert_array_equal(motion.positions, backend._free(start, goal, "again").positions)
+
+
+def test_a_run_gets_a_copy_of_the_kept_map(
+    known: ReachMap, robot: RobotConfig, table: TableModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "cache" / f"{map_key(robot, table, known.reach.settings)}.npz"
+    path.parent.mkdir()
+    known.save(path)
+    made = ReachMap.cached(robot, table, folder=path.parent, beside=tmp_path / "run")
+    np.testing.assert_array_equal(made.fastest, known.fastest)
+    with np.load(tmp_path / "run" / MAP_FILE) as kept:
+        assert kept["playable"].shape == (len(kept["x"]), len(kept["y"])) and kept["playable"].max() > 0.5
