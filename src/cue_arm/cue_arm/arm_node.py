@@ -50,6 +50,7 @@ from cue_msgs.msg import BallStateArray, ShotExecution, TableInfo
 from cue_sim.robot import RobotConfig
 
 _SAME_TABLE = 3e-4  # m (and kg)
+_ACTION = "follow_joint_trajectory"
 _WATCH = 0.02  # s of wall time between looks at the watchdog
 _LARGEST_TOLERANCE = 0.1  # m
 
@@ -60,10 +61,10 @@ class ArmConfig:
 
     robot: str = setting("", "robot file (config/robots/*.yaml)")
     backend: str = setting("mink", f"what plans: {', '.join(BACKENDS)}")
-    follow_joint_trajectory: str = setting("follow_joint_trajectory", "action of the robot's driver")
-    speed_scaling: str = setting(
-        "speed_scaling_state_broadcaster/speed_scaling", "topic on which the driver tells its speed slider [%]"
+    follow_joint_trajectory: str = setting(
+        "follow_joint_trajectory", "action of the robot's driver; empty = the robot file's"
     )
+    speed_scaling: str = setting("", "topic on which the driver tells its speed slider [%]; empty = the robot file's")
     enabled: bool = setting(True, "may move at once; otherwise arm/enable must be called first")
     compensate: bool = setting(True, "learn what the arm makes of its strokes, and command what achieves the asked")
     run_dir: str = setting("", "folder of the ledger of struck shots; empty = remember nothing")
@@ -116,7 +117,8 @@ class ArmNode(Node):
         self._watchdog = Watchdog(config.joint_timeout, config.camera_timeout)
         self._interrupts: dict[bytes, Interrupt] = {}
         self._execution = self.create_publisher(ShotExecution, "shot_execution", LATCHED)
-        driver = Driver(self, config.follow_joint_trajectory, self._robot.joint_names, self._situation)
+        action = config.follow_joint_trajectory or self._robot.driver.get(_ACTION, _ACTION)
+        driver = Driver(self, action, self._robot.joint_names, self._situation)
         patience = Patience(config.state_timeout, config.accept_timeout, config.silence_timeout)
         ledger, pushes = Ledger(config.run_dir), PushLedger(config.run_dir)
         self._player = Player(self._situation, driver, ledger, patience, self._report, self._guard, pushes)
@@ -128,7 +130,9 @@ class ArmNode(Node):
         simulated = bool(self.get_parameter("use_sim_time").value)
         self._listen(JointState, "joint_states", self._on_joints, STATES_LATCHED if simulated else STATES)
         self._listen(TableInfo, "table_info", self._on_table, LATCHED)
-        self._listen(Float64, config.speed_scaling, self._on_scaling, STATES)
+        scaling = config.speed_scaling or self._robot.driver.get("speed_scaling", "")
+        if scaling:
+            self._listen(Float64, scaling, self._on_scaling, STATES)
         self.create_service(SetBool, "arm/enable", self._on_enable, callback_group=ReentrantCallbackGroup())
         self.create_service(Trigger, "arm/stop", self._on_stop, callback_group=ReentrantCallbackGroup())
         steady = Clock(clock_type=ClockType.STEADY_TIME)

@@ -31,6 +31,7 @@ FULL_PACE = 0.97
 """Share of the planned pace below which a robot counts as slowed."""
 
 _PLANS = 2  # attempts when the world changes while a stroke is planned
+_ROLLING = 20.0  # s of wall time: until then balls are awaited that roll on after a push
 _SEEN_BEFORE = 0.1  # s: ball states may be this much older than the arm's rest
 
 
@@ -167,6 +168,7 @@ class Player:
                 place = self._place(interrupt, lambda phase, _share: told(phase, 0.0, 0))
                 near = push.tolerance or place.push.tolerance
                 while True:
+                    self._situation.wait(self._situation.balls_rest, _ROLLING, interrupt)
                     balls = self._situation.playable_balls(self._executor.patience.state, interrupt, push.ball_id)
                     distance = float(np.linalg.norm(balls[push.ball_id] - push.goal))
                     if distance <= near:

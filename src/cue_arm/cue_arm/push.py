@@ -10,21 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from cue_arm.errors import ArmError, CollisionError
 from cue_arm.planner import ArmBackend, Progress, StrokePlan
 from cue_arm.settings import StrokeSettings
-from cue_arm.stroke import SpeedProfile, TipPath, tip_at_contact, tip_rotation
+from cue_arm.stroke import SpeedProfile, TipPath, tip_rotation
 from cue_core.settings import check_settings, setting
-from cue_core.shots import Shot
 from cue_core.table import TableModel
 
 NOT_THERE = 15
 """Error code of ``cue_msgs/action/PushBall`` beside those of ArmCode: the ball does not come to its goal."""
-# Elevation [rad] and height of the contact [ball radii]: level where it goes, else over the rail behind the ball.
-_RAISED = ((0.0, 0.0), (0.2, 0.1), (0.4, 0.15), (0.6, 0.2))
+_ELEVATIONS = (0.0, 0.2, 0.4, 0.6)  # rad: level where it goes, else over the rail behind the ball
+_ROLLS = (0.0, 0.4, -0.4)  # rad: of the cue about its axis
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,17 @@ class PushRequest:
     start: np.ndarray
 
 
+@dataclass(frozen=True)
+class LevelPath(TipPath):
+    """A tip that moves level, however much the cue is raised: the ball is pushed at its equator."""
+
+    @property
+    def forward(self) -> np.ndarray:
+        """Return (3,) the direction of the motion."""
+        level = np.array([self.rotation[0, 0], self.rotation[1, 0], 0.0])
+        return level / np.linalg.norm(level)
+
+
 def next_stop(ball: np.ndarray, goal: np.ndarray, settings: PushSettings) -> np.ndarray:
     """Return where the next push shall leave the ball (2,) [m]: equal parts, none longer than the longest."""
     way = np.asarray(goal, float) - np.asarray(ball, float)
@@ -83,13 +94,11 @@ def push_path(
     stroke: StrokeSettings,
     settings: PushSettings,
     elevation: float = 0.0,
-    vertical: float = 0.0,
-) -> TipPath:
+    roll: float = 0.0,
+) -> LevelPath:
     """Return the tip's path that pushes a ball (2,) to a stop (2,) [m]."""
     way = np.asarray(stop, float) - np.asarray(ball, float)
-    # Seen along a raised cue the way is shorter.
-    length = float(np.linalg.norm(way)) * math.cos(elevation)
-    azimuth = math.atan2(way[1], way[0])
+    length, azimuth = float(np.linalg.norm(way)), math.atan2(way[1], way[0])
     speed = min(settings.speed, math.sqrt(2 * settings.braking * length))
     ramp_down = speed / settings.braking
     profile = SpeedProfile(
@@ -99,10 +108,12 @@ def push_path(
         through=max(length - 0.5 * speed * ramp_down, 0.0),
         ramp_down=ramp_down,
     )
-    shot = Shot("push", max(speed, 0.01), azimuth, elevation, 0.0, vertical)
-    return TipPath(
-        contact=tip_at_contact(np.asarray(ball, float), table.ball_radius, tip_radius, shot),
-        rotation=tip_rotation(azimuth, elevation),
+    rotation = tip_rotation(azimuth, elevation, roll)
+    reach = table.ball_radius + tip_radius
+    sphere = np.array([*ball, table.ball_radius]) - reach * np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
+    return LevelPath(
+        contact=sphere + tip_radius * rotation[:, 0],
+        rotation=rotation,
         profile=profile,
         hover=stroke.hover,
         lower_time=stroke.lower_time,
@@ -127,11 +138,11 @@ def plan_push(
     stop = next_stop(request.ball, request.goal, settings)
     _check_way(request, stop, table)
     refused: ArmError | None = None
-    for elevation, vertical in _RAISED:
+    tip_radius = backend.reach.robot.cue.tip_radius
+    for elevation, roll in product(_ELEVATIONS, _ROLLS):
         if elevation > stroke.largest_elevation:
             continue
-        tip_radius = backend.reach.robot.cue.tip_radius
-        path = push_path(request.ball, stop, table, tip_radius, stroke, settings, elevation, vertical)
+        path = push_path(request.ball, stop, table, tip_radius, stroke, settings, elevation, roll)
         try:
             return backend.plan_path(path, request.start, request.ball_id, request.ball, request.others, progress)
         except ArmError as error:

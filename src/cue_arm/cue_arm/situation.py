@@ -160,6 +160,11 @@ class Situation:
             spread = [b.covariance for b in self._balls or () if b.ball_id == ball_id]
         return math.sqrt(max(float(np.trace(spread[0])) / 2, 0.0)) if spread else 0.0
 
+    def balls_rest(self) -> bool:
+        """Tell whether no ball on the table is seen to move."""
+        with self.changed:
+            return all(_rests(ball) for ball in self._balls or () if ball.in_play)
+
     def balls_on_table(self) -> dict[int, np.ndarray]:
         """Return the (2,) positions by id of the balls on the table as they were last seen [m]."""
         with self.changed:
@@ -184,6 +189,11 @@ class Situation:
             speed = float(np.hypot(*ball.velocity))
             if not np.all(np.isfinite(ball.position)):
                 raise ArmError(ArmCode.NO_BALL, f"{name} has no finite position")
-            if ball.motion not in (Motion.STATIONARY, Motion.UNKNOWN) or not speed < _STILL_BALL:
+            if not _rests(ball):
                 raise ArmError(ArmCode.NO_BALL, f"{name} is not at rest ({ball.motion.name}, {speed:.3f} m/s)")
         return {ball.ball_id: np.array(ball.position, float) for ball in on_table}
+
+
+def _rests(ball: BallState) -> bool:
+    still = ball.motion in (Motion.STATIONARY, Motion.UNKNOWN)
+    return still and float(np.hypot(*ball.velocity)) < _STILL_BALL

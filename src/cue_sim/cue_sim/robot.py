@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,7 @@ class RobotConfig:
         damping: viscous friction of the first three joints, a fifth of it in the wrists [N m s].
         cue: at the flange.
         home: (n,) joint positions out of the camera's view [rad].
+        driver: names of the real robot's interfaces: ``follow_joint_trajectory`` (action), ``speed_scaling`` (topic).
     """
 
     name: str
@@ -136,6 +137,7 @@ class RobotConfig:
     cue: Cue
     home: np.ndarray
     turn: float = 0.0
+    driver: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the base, and home against the joint limits.
@@ -179,7 +181,10 @@ class RobotConfig:
             FileFormatError: a key is missing or unknown, or a list has the wrong length.
             OutOfRangeError: a value is out of range.
         """
-        _keys(where, data, "name", "base", "links", "armature", "friction", "damping", "cue", "home")
+        needed = ("name", "base", "links", "armature", "friction", "damping", "cue", "home")
+        only_keys(where, data, (*needed, "driver"), needed=needed)
+        driver = data.get("driver", {})
+        only_keys(f"{where}: driver", driver, ("follow_joint_trajectory", "speed_scaling"))
         only_keys(f"{where}: base", data["base"], (*_BASE, "turn"), needed=_BASE)
         base = dict(data["base"])
         cue = _keys(f"{where}: cue", data["cue"], *Cue.__dataclass_fields__)
@@ -199,6 +204,7 @@ class RobotConfig:
             cue=Cue(**cue),
             home=_vector(f"{where}: home", data["home"], len(links), 7.0),
             turn=base.get("turn", 0.0),
+            driver={str(key): str(value) for key, value in driver.items()},
         )
 
     @classmethod
