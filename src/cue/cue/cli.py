@@ -45,6 +45,18 @@ def _report(options: argparse.Namespace) -> int:
     return report(options.run, options.picture, print)
 
 
+def _status(options: argparse.Namespace) -> int:
+    from cue.status_node import status
+
+    return status(options, print)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from cue.compare import compare
+
+    return compare(options.runs, options.json, print)
+
+
 def _replay(options: argparse.Namespace) -> int:
     from cue.replay_node import replay
 
@@ -157,6 +169,16 @@ def _parser() -> argparse.ArgumentParser:
     report = add("report", _report, "write the report of a run")
     report.add_argument("run", help="run folder")
     report.add_argument("--picture", default="", metavar="FILE", help="write an overview as PNG instead")
+
+    status = add("status", _status, "show the health of a running graph: its nodes, how fast they are, what is wrong")
+    status.add_argument("--namespace", default="", help="of the graph (default: all)")
+    status.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
+    status.add_argument("--details", action="store_true", help="everything that the nodes tell")
+    status.add_argument("--json", action="store_true", help="print JSON instead")
+
+    compare = add("compare", _compare, "compare runs: errors, what was learnt, and what it cost")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    _add_json(compare)
 
     replay = add("replay", _replay, "play a run's recording (record:=topics) onto the topics it came from")
     replay.add_argument("run", metavar="RUN|FILE", help="run folder, or a recording (.mcap)")

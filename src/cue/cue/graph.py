@@ -187,6 +187,7 @@ _REAL_TABLE = (
         "scaled_joint_trajectory_controller/follow_joint_trajectory",
         "action of the arm's driver",
     ),
+    Argument("backend", "mink", "what plans the arm's way: mink, or a move_group", choices=("mink", "moveit")),
     Argument("headless", "true", "without RViz", "flag"),
     *_SESSION,
 )
@@ -231,13 +232,14 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
     lockstep = sim and values["lockstep"]
     action = "follow_joint_trajectory" if sim else str(values["follow_joint_trajectory"])
     seen: dict[str, Any] = {} if sim else {"transport": values["transport"]}
+    planning: dict[str, Any] = {} if sim else {"backend": values["backend"]}
     if not sim and values["markers"]:
         seen["markers"] = os.path.abspath(os.path.expanduser(str(values["markers"])))
     nodes = [
         _node("cue_perception", "tracker", values, table=table, robot=robot, lockstep=lockstep, **seen, **common),
         _node("cue_sim", "twin", values, table=table, **common),
         _node("cue_identify", "fitter", values, **common),
-        _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **common),
+        _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **planning, **common),
         _node("cue_agent", "agent", values, planner=values["planner"], robot=robot, **common),
     ]
     if values["record"] != "none":

@@ -100,7 +100,7 @@ class RecorderNode(Node):
             ("size [MB]", f"{self._writer.size() / 1e6:.2f}"),
             ("dropped", sum(dropped.values())),
             ("not written", self._writer.lost),
-            ("cpu [%]", f"{100 * self._cpu():.1f}"),
+            ("cpu so far [%]", f"{100 * self._cpu():.1f}"),
             *((f"dropped {topic}", count) for topic, count in dropped.items()),
         ):
             self._health.set(key, value)

@@ -77,8 +77,13 @@ def test_health_tells_rates_times_and_the_last_error(context: None) -> None:
     values = {v.key: v.value for v in status.values}
     assert status.level == DiagnosticStatus.ERROR and status.message == "no image for 5 s"
     assert values["image time median [ms]"] == "2.0" and values["frame"] == "3"
+    assert float(values["memory [MB]"]) > 1 and float(values["cpu [%]"]) >= 0
+    health.error("no image for 5 s")
     health.ok()
-    assert health.status().level == DiagnosticStatus.OK
+    status = health.status()
+    values = {v.key: v.value for v in status.values}
+    assert status.level == DiagnosticStatus.OK
+    assert (values["problems"], values["last problem"]) == ("1", "no image for 5 s")
 
 
 PROGRAM = """

@@ -9,6 +9,7 @@ import numpy as np
 from rclpy.node import Node
 
 from cue_core.ros.conversions import stamp_to_seconds
+from cue_core.ros.diagnostics import Health
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
 from cue_core.ros.qos import LATCHED, STATES
@@ -34,6 +35,7 @@ class ScoreNode(Node):
         self._settings = declare(self, ScoreConfig)
         self._keeper: ScoreKeeper | None = None
         self._shot_id = ""
+        self._health = Health(self)
         self.create_subscription(ShotExecution, "shot_execution", self._on_execution, LATCHED)
         self.create_subscription(WorldState, "ground_truth/state", self._on_state, STATES)
 
@@ -42,6 +44,7 @@ class ScoreNode(Node):
             self._shot_id = msg.shot.id
 
     def _on_state(self, msg: WorldState) -> None:
+        self._health.tick("state")
         if self._keeper is None:
             self._keeper = ScoreKeeper(tuple(ball.id for ball in msg.balls))
         line = self._keeper.add(
