@@ -71,6 +71,10 @@ class Clearance:
                 return self._name(pair[0]), self._name(pair[1])
         return None
 
+    def all_touching(self, q: np.ndarray) -> list[tuple[str, str]]:
+        """Return every pair that touches in a configuration (n,) [rad], by names for people."""
+        return [(self._name(a), self._name(b)) for a, b in self._pairs(q) if (a, b) not in self._always]
+
     def arm_touches(self, q: np.ndarray) -> bool:
         """Tell whether anything but the cue touches in a configuration (n,) [rad]."""
         return any(pair not in self._always and pair[0] not in self._cue for pair in self._pairs(q))

@@ -13,6 +13,7 @@ from cue_arm.errors import ArmError, CollisionError, UnreachableError
 from cue_arm.search import LEAST_SHARE, Search
 from cue_arm.settings import StrokeSettings
 from cue_arm.stroke import TipPath, check_aftermath, tip_rotation
+from cue_core.arm_codes import ArmCode
 from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
@@ -72,6 +73,7 @@ class Reach:
         self.velocity = self.settings.stroke_velocity * robot.limits("velocity")
         self.acceleration = self.settings.stroke_acceleration * robot.limits("acceleration")
         self._bank_poses, self._bank = self._fill_bank()
+        self._verify_scene()
 
     def reachable(
         self,
@@ -307,6 +309,21 @@ class Reach:
         distance = float(np.linalg.norm(path.contact[:2] - base[:2]))
         return f"out of reach or singular: no joint solution along the stroke, {distance:.2f} m from the base axis"
 
+    def _verify_scene(self) -> None:
+        """See that the cue is attached and the table there: a tip that is led into the cloth must be found to touch it.
+
+        Raises:
+            ArmError: it is not, so no check of collisions could be believed.
+        """
+        self.clearance.place_balls({})
+        q = self._bank[:20]
+        tip, turn = self.chain.forward(q)
+        below, error = self.chain.solve(tip - np.array([0.0, 0.0, 0.02 + self.table.ball_radius]), turn, q)
+        for row in below[error < SOLVED]:
+            touched = self.clearance.all_touching(row)
+            if not any(first.startswith("cue") and second == "cloth" for first, second in touched):
+                raise ArmError(ArmCode.COLLISION, "the scene is wrong: a cue led into the cloth touches nothing there")
+
     def _fill_bank(self) -> tuple[np.ndarray, np.ndarray]:
         """Return pose keys (m, 4) and collision-free configurations (m, n) [rad] of random strokes over the table."""
         rng = np.random.default_rng(7)
@@ -322,6 +339,12 @@ class Reach:
         good = (error < SOLVED) & np.all((q >= self.chain.lower) & (q <= self.chain.upper), axis=1)
         self.clearance.place_balls({})
         rows = [i for i in np.flatnonzero(good) if not self.clearance.arm_touches(q[i])]
+        if not rows:
+            base = self.robot.table_from_base(table)[:3, 3]
+            raise UnreachableError(
+                f"{self.robot.name} reaches no ball on the table from where its file puts it, "
+                f"({base[0]:.2f}, {base[1]:.2f}, {base[2]:.2f}) m"
+            )
         return np.stack([_pose_key(position[i], rotation[i]) for i in rows]), q[rows]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from cue_arm.planner import MinkBackend, StrokePlan, StrokeRequest
 from cue_arm.settings import StrokeSettings
 from cue_core import Shot, TableModel
 from cue_core.arm_codes import ArmCode
-from cue_sim.robot import RobotConfig
+from cue_sim.robot import RobotConfig, add_robot
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 
@@ -133,6 +135,27 @@ def test_a_low_tip_over_the_cloth_is_named(backend: MinkBackend) -> None:
 def test_too_much_speed_names_the_joint(backend: MinkBackend) -> None:
     with pytest.raises(UnreachableError, match=r"\w+_joint would need [\d.]+ rad/s at 1.80 m/s, has 3.05"):
         plan(backend, Shot("s", 1.8, 0.0), (-0.4, 0.0))
+
+
+def test_a02_a_scene_without_the_cue_or_a_table_is_found_out_before_the_first_shot(
+    robot: RobotConfig, table: TableModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = replace(robot, gap=1.9)
+    with pytest.raises(UnreachableError, match="ur5e reaches no ball on the table from where its file puts it"):
+        MinkBackend(far, table)
+    monkeypatch.setattr("cue_arm.clearance.add_robot", _without_cue)
+    with pytest.raises(ArmError, match="the scene is wrong: a cue led into the cloth touches nothing there"):
+        MinkBackend(robot, table)
+
+
+def _without_cue(spec: Any, robot: RobotConfig, table: TableModel) -> None:
+    add_robot(spec, robot, table)
+    for geom in spec.geoms:
+        if geom.name.startswith("robot/cue"):
+            if np.isnan(geom.fromto[0]):
+                geom.pos = [0.0, 0.0, 9.0]
+            else:
+                geom.fromto = [0.0, 0.0, 9.0, 0.0, 0.0, 9.1]
 
 
 def test_a_ball_out_of_reach_is_refused(backend: MinkBackend) -> None:
