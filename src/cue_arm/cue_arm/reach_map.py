@@ -29,8 +29,9 @@ from cue_core.shots import Shot
 from cue_core.table import TableModel
 from cue_sim.robot import RobotConfig
 
-_VERSION = 2
-_ROUNDED = 0.005  # m: tables of like size share a map
+_VERSION = 3
+_ROUNDED = {"length": 0.01, "width": 0.01, "rail_width": 0.01, "nose_height": 0.004, "ball_radius": 0.002}
+"""Tables that are alike to so much [m] share a map; pockets count only where the cue is looked at."""
 _SPEEDS = (0.05, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
 
 MAP_FILE = "reach.npz"
@@ -68,7 +69,7 @@ class ReachMap:
         """
         self.reach, self.grid = reach, grid
         self.fastest, self.shares = fastest, shares
-        self.x, self.y = _axes(reach.table, grid)
+        self.x, self.y = _axes(reach.table, fastest.shape[:2])
         self.azimuths = _azimuths(grid)
         self._cue = CueAlone(reach.robot, reach.table, reach.settings.clearance)
         self._speeds = np.array(grid.speeds)
@@ -77,7 +78,7 @@ class ReachMap:
     def build(cls, reach: Reach, grid: Grid | None = None, progress: Progress | None = None) -> ReachMap:
         """Compute the map: about 20 s for a small table on one core; ``progress`` is told the share done."""
         grid = grid or Grid()
-        x, y = _axes(reach.table, grid)
+        x, y = _axes(reach.table, _counts(reach.table, grid))
         azimuths, speeds, rolls = _azimuths(grid), np.array(grid.speeds), len(reach.search.rolls)
         fastest = np.zeros((len(x), len(y), len(azimuths), rolls), np.float32)
         shares = np.ones((*fastest.shape, len(speeds)), np.float16)
@@ -163,14 +164,15 @@ class ReachMap:
                     raise FileFormatError(path, "is of another robot, table or settings")
                 grid = Grid(**json.loads(str(data["grid"])))
                 grid = replace(grid, speeds=tuple(grid.speeds))
-                made = cls(reach, grid, data["fastest"], data["shares"])
+                fastest, shares = data["fastest"], data["shares"]
+                inner = grid.azimuths, len(reach.search.rolls)
+                if fastest.shape[2:] != inner or shares.shape != (*fastest.shape, len(grid.speeds)):
+                    raise FileFormatError(path, f"holds {fastest.shape} and {shares.shape}")
+                made = cls(reach, grid, fastest, shares)
         except FileNotFoundError:
             raise FileFormatError(path, "is not there") from None
         except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise FileFormatError(path, f"is no map of what an arm can reach: {error}") from None
-        shape = (len(made.x), len(made.y), grid.azimuths, len(reach.search.rolls))
-        if made.fastest.shape != shape or made.shares.shape != (*shape, len(grid.speeds)):
-            raise FileFormatError(path, f"holds {made.fastest.shape}, needs {shape}")
         return made
 
     def reachable(
@@ -271,9 +273,8 @@ class ReachMap:
 
 def map_key(robot: RobotConfig, table: TableModel, settings: StrokeSettings) -> str:
     """Return a name for all that a map depends on."""
-    lengths = {k: round(v / _ROUNDED) for k, v in table.to_dict().items() if isinstance(v, float) and k != "ball_mass"}
-    fine = {k: round(v, 4) for k, v in table.to_dict().items() if k in ("ball_radius", "nose_height")}
-    content = [_VERSION, repr(_plain(asdict(robot))), asdict(settings), lengths, fine]
+    lengths = {name: round(getattr(table, name) / step) for name, step in _ROUNDED.items()}
+    content = [_VERSION, repr(_plain(asdict(robot))), asdict(settings), lengths]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -285,13 +286,22 @@ def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _axes(table: TableModel, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+def _counts(table: TableModel, grid: Grid) -> tuple[int, int]:
+    """Return how many places of the cue ball the map has along x and y."""
+    ways = [length - 2 * table.ball_stop for length in (table.length, table.width)]
+    x, y = (max(int(np.ceil(way / grid.spacing)), 1) + 1 for way in ways)
+    return x, y
+
+
+def _axes(table: TableModel, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of the cue ball along x and y [m], cushion to cushion."""
-    axes = []
-    for length in (table.length, table.width):
-        half = length / 2 - table.ball_stop
-        axes.append(np.linspace(-half, half, max(int(np.ceil(2 * half / grid.spacing)), 1) + 1))
-    return axes[0], axes[1]
+    x, y = (
+        np.linspace(-half, half, count)
+        for half, count in zip(
+            (table.length / 2 - table.ball_stop, table.width / 2 - table.ball_stop), counts, strict=True
+        )
+    )
+    return x, y
 
 
 def _azimuths(grid: Grid) -> np.ndarray:

@@ -62,8 +62,12 @@ def test_a_map_is_kept_and_only_taken_for_what_it_is(known: ReachMap, table: Tab
     known.save(path)
     again = ReachMap.load(path, known.reach)
     np.testing.assert_array_equal(again.fastest, known.fastest)
+    settings = known.reach.settings
+    near, far = replace(table, length=table.length + 0.002, corner_mouth=0.08), replace(table, length=1.2)
+    keys = [map_key(known.reach.robot, t, settings) for t in (table, near, far)]
+    assert keys[0] == keys[1] != keys[2]
     other = Reach.__new__(Reach)  # only what the map compares
-    other.__dict__ = {**known.reach.__dict__, "table": replace(table, length=1.2)}
+    other.__dict__ = {**known.reach.__dict__, "table": far}
     with pytest.raises(FileFormatError, match="of another robot, table or settings"):
         ReachMap.load(path, other)
     path.write_bytes(path.read_bytes()[:1000])
