@@ -24,6 +24,7 @@ from cue_arm.guard import Guard, Watchdog
 from cue_arm.ledger import Ledger, LedgerEntry, PushLedger
 from cue_arm.player import Outcome, Patience, Phase, Player, Push, PushOutcome, Workplace
 from cue_arm.push import PushSettings
+from cue_arm.scene_check import check_scene
 from cue_arm.settings import StrokeSettings
 from cue_arm.situation import Interrupt, Situation
 from cue_arm.stroke_model import STROKE_MODEL_FILE, StrokeModel
@@ -189,6 +190,7 @@ class ArmNode(Node):
                 self._model = StrokeModel(table.ball_radius, path)
             backend = make_backend(self._config.backend, self._robot, table, self._settings)
             envelope = Envelope(self._robot, table, self._limits)
+            check_scene(backend, envelope)
             self._player.set_workplace(Workplace(backend, table, envelope, self._model, self._settings, self._pushing))
             self._table = table
         except CueError as error:

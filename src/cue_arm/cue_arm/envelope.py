@@ -110,6 +110,11 @@ class Envelope:
             self._check_joints(*_split(times, points, _FINE))
             self._check_space(*_split(times, points, _COARSE))
 
+    def touches(self, configuration: np.ndarray) -> bool:
+        """Tell whether any part is nearer to cloth or rails than allowed in a configuration (n,) [rad]."""
+        gaps = self._keep_out.gap(self._body.spheres(np.asarray(configuration, float)[None])) - self._body.radii
+        return bool(np.any(~(gaps >= self.settings.keep_out)))
+
     def _read(self, trajectory: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return times (n,) [s] and positions, velocities, accelerations (3, n, joints) of whatever was given."""
         joints = len(self._names)

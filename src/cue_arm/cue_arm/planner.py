@@ -89,6 +89,10 @@ class ArmBackend(Protocol):
         """Return the way home from (n,) [rad] past all balls, None when the arm is there, or raise ArmError."""
         ...
 
+    def touches(self, configuration: np.ndarray) -> bool:
+        """Tell whether the arm touches the table in a configuration (n,) [rad], as far as this planner knows."""
+        ...
+
 
 @dataclass(frozen=True)
 class _Scene:
@@ -330,6 +334,11 @@ class MinkBackend:
         if round_about is None:
             raise refused
         return join([self._leg(start, raised), round_about]) if raised is not start else round_about
+
+    def touches(self, configuration: np.ndarray) -> bool:
+        """Tell whether the arm touches the table in a configuration (n,) [rad]."""
+        self.reach.clearance.place_balls({})
+        return self.reach.clearance.touching(configuration) is not None
 
     def _leg(self, start: np.ndarray, goal: np.ndarray) -> JointTrajectory:
         s = self.settings

@@ -18,6 +18,7 @@ from cue_arm.errors import ArmError, CollisionError, UnreachableError
 from cue_arm.measure import JointRecord, measure_stroke
 from cue_arm.planner import StrokeRequest
 from cue_arm.push import PushRequest, PushSettings, plan_push
+from cue_arm.scene_check import check_scene
 from cue_arm.settings import StrokeSettings
 from cue_core import Shot, TableModel
 from cue_core.errors import UnknownNameError
@@ -72,6 +73,11 @@ def test_what_moveit_finds_in_the_way_is_refused(moveit: MoveItBackend) -> None:
         moveit.plan(StrokeRequest(Shot("a", 0.4, 0.4), BALL, behind, moveit.robot.home))
     with pytest.raises(ArmError):
         moveit.plan(StrokeRequest(Shot("a", 8.0, 0.4), BALL, {}, moveit.robot.home))
+
+
+def test_a02_table_and_cue_are_in_moveits_scene(moveit: MoveItBackend) -> None:
+    check_scene(moveit, Envelope(moveit.robot, moveit.table))
+    assert not moveit.touches(moveit.robot.home)
 
 
 def test_a_line_that_ends_elsewhere_is_not_the_planned_stroke(

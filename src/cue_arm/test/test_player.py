@@ -17,6 +17,7 @@ from cue_arm.ledger import Ledger, LedgerEntry
 from cue_arm.planner import MinkBackend, Progress, StrokePlan, StrokeRequest
 from cue_arm.player import Outcome, Patience, Phase, Player, Push, Workplace
 from cue_arm.push import NOT_THERE, PushSettings
+from cue_arm.scene_check import SceneError, check_scene, cue_in_the_rail
 from cue_arm.situation import Interrupt, Situation
 from cue_arm.stroke import tip_rotation
 from cue_arm.stroke_model import StrokeModel
@@ -30,11 +31,32 @@ CUE_BALL = BallState(0, np.array([-0.1, 0.05]))
 PATIENCE = Patience(state=0.2, accept=0.3, silence=0.6)
 
 
+class Remembering:
+    """A backend that plans what it is asked once and remembers it over all tests of this file."""
+
+    def __init__(self, backend: MinkBackend, known: dict[tuple[object, ...], StrokePlan]) -> None:
+        self._backend, self._known = backend, known
+        self.robot, self.table, self.reach = backend.robot, backend.table, backend.reach
+        self.plan_path, self.plan_home = backend.plan_path, backend.plan_home
+
+    def plan(self, request: StrokeRequest, progress: Progress = lambda _share: None) -> StrokePlan:
+        shot = replace(request.shot, shot_id="any")
+        balls = tuple((i, p.tobytes()) for i, p in sorted(request.balls.items()))
+        key = (shot, request.cue_ball.tobytes(), balls, np.round(request.start, 6).tobytes())
+        if key not in self._known:
+            self._known[key] = self._backend.plan(request, progress)
+        progress(0.0)
+        return self._known[key]
+
+
+_known: dict[tuple[object, ...], StrokePlan] = {}
+
+
 @dataclass
 class Rig:
     """A player with everything it needs, as the world is when all is well."""
 
-    backend: MinkBackend
+    backend: Remembering
     run_dir: str = ""
     reports: list[tuple[Phase, LedgerEntry]] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
@@ -67,7 +89,7 @@ class Rig:
 
 @pytest.fixture
 def rig(backend: MinkBackend) -> Rig:
-    return Rig(backend)
+    return Rig(Remembering(backend, _known))
 
 
 def test_a_shot_is_played_measured_and_reported(rig: Rig) -> None:
@@ -95,13 +117,13 @@ def test_a_shot_that_an_earlier_process_began_is_closed_and_not_struck_again(
     backend: MinkBackend, tmp_path: Path
 ) -> None:
     Ledger(str(tmp_path)).start(SHOT)  # and then it was killed
-    rig = Rig(backend, str(tmp_path))
+    rig = Rig(Remembering(backend, _known), str(tmp_path))
     entry = rig.player.close_open_entry()
     assert entry is not None and entry.finished and entry.code == ArmCode.CONTROLLER and entry.struck is None
     outcome = rig.play()
     assert outcome.code == ArmCode.ALREADY_STRUCK and "nobody saw how it ended" in outcome.text
     assert not rig.controller.runs
-    assert Rig(backend, str(tmp_path)).player.close_open_entry() == entry
+    assert Rig(Remembering(backend, _known), str(tmp_path)).player.close_open_entry() == entry
 
 
 @pytest.mark.parametrize(
@@ -134,10 +156,10 @@ def test_refusals_of_the_planner_come_through(rig: Rig) -> None:
 
 
 def test_without_joint_states_or_a_controller_nothing_moves(backend: MinkBackend) -> None:
-    rig = Rig(backend)
+    rig = Rig(Remembering(backend, _known))
     rig.controller.is_there = False
     assert rig.play() == Outcome(ArmCode.CONTROLLER, "no follow_joint_trajectory server")
-    blind = Rig(backend)
+    blind = Rig(Remembering(backend, _known))
     blind.situation = blind.player._situation = Situation()
     blind.situation.add_balls((CUE_BALL,))
     assert blind.play() == Outcome(ArmCode.CONTROLLER, "no joint_states")
@@ -259,6 +281,23 @@ def test_a03_a_robot_at_zero_per_cent_is_not_told_to_strike(rig: Rig) -> None:
     assert outcome.code == ArmCode.STOPPED and "0 %" in outcome.text and not rig.controller.runs
 
 
+def test_a02_table_and_cue_in_the_scene_are_verified_before_the_first_shot(
+    backend: MinkBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envelope = Envelope(backend.robot, backend.table)
+    check_scene(backend, envelope)
+    probe = cue_in_the_rail(backend)
+    pair = backend.reach.clearance.touching(probe)
+    assert pair is not None and pair[0].startswith("cue") and pair[1].endswith("rail")
+    monkeypatch.setattr(backend.reach.clearance, "touching", lambda _q: None)  # a scene without a cue
+    with pytest.raises(SceneError, match="planner's scene lacks the table or the cue"):
+        check_scene(backend, envelope)
+    monkeypatch.undo()
+    short = replace(backend.robot, cue=replace(backend.robot.cue, below=0.02))
+    with pytest.raises(SceneError, match="envelope lacks the table or the cue"):
+        check_scene(backend, Envelope(short, backend.table))
+
+
 def test_a02_a_tool_that_would_pass_through_something_is_refused_by_name(rig: Rig) -> None:
     """The cue low over a rail, and an arm that touches already: planner and envelope each name the pair."""
     rig.situation.add_balls((BallState(0, np.array([0.0, 0.235])),))
@@ -366,14 +405,14 @@ def test_a_stop_that_is_not_confirmed_ends_all_the_same(rig: Rig) -> None:
 
 def test_a_goal_that_the_controller_forgot_is_noticed(backend: MinkBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cue_arm.executor._PROBE", 0.1)
-    rig = Rig(backend)
+    rig = Rig(Remembering(backend, _known))
     rig.controller.ends, rig.controller.forgets, rig.controller.plays_until = False, True, 0.2
     outcome = rig.play()
     assert outcome.code == ArmCode.CONTROLLER and "lost the trajectory" in outcome.text
 
 
 def test_a_ledger_that_cannot_be_written_keeps_the_arm_still(backend: MinkBackend, tmp_path: Path) -> None:
-    rig = Rig(backend, str(tmp_path / "run"))
+    rig = Rig(Remembering(backend, _known), str(tmp_path / "run"))
     (tmp_path / "run" / "arm_ledger.jsonl").mkdir()
     outcome = rig.play()
     assert outcome.code == ArmCode.STOPPED and "cannot be written" in outcome.text

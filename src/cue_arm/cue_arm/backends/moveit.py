@@ -227,6 +227,16 @@ class MoveItBackend(MinkBackend):
             self._moveit.check(start[None], "where it rests now")
             return self._moveit.way(start, self.robot.home, "on the way home")
 
+    def touches(self, configuration: np.ndarray) -> bool:
+        """Tell whether MoveIt's scene finds the arm in touch with anything in a configuration (n,) [rad]."""
+        with self._turn:
+            self._moveit.show_balls({})
+            try:
+                self._moveit.check(configuration[None], "")
+            except CollisionError:
+                return True
+        return False
+
     def _play(
         self, scene: _Scene, way: Candidate, start: np.ndarray, progress: Progress, shot: Shot | None = None
     ) -> StrokePlan:
