@@ -151,17 +151,24 @@ def look(context: Context, candidates: Sequence[Candidate], what: str) -> list[t
     return found
 
 
-def values(context: Context, looked: Sequence[tuple[Candidate, Foresight]], knowledge: Knowledge) -> list[Examined]:
-    """Return the numbers of each candidate looked at."""
+def usual_gain(context: Context, looked: Sequence[tuple[Candidate, Foresight]], knowledge: Knowledge) -> float:
+    """Return the median gain [nat] of shots that were not chosen for it."""
+    gains = [worth(context.scene, c.speed, f, knowledge, context.surprise)[0] for c, f in looked]
+    return float(np.median(gains)) if gains else 0.0
+
+
+def values(
+    context: Context, looked: Sequence[tuple[Candidate, Foresight]], knowledge: Knowledge, usual: float
+) -> list[Examined]:
+    """Return the numbers of each candidate looked at; ``usual`` is the gain of a usual shot [nat]."""
     config, scene = context.config, context.scene
-    parts = [worth(scene, c.speed, f, knowledge, context.surprise) for c, f in looked]
-    usual = float(np.median([p[0] for p in parts])) if parts else 0.0
     still = to_come(usual, context.shots_left - config.held_out_shots - 1)
-    stddev = config.rest_stddev if context.revision != NOMINAL else config.nominal_rest_stddev
-    return [
-        Examined(c, f, evaluate(scene, c.speed, f, part, still, stddev, context.reach, config.min_playable))
-        for (c, f), part in zip(looked, parts, strict=True)
-    ]
+    found = []
+    for c, f in looked:
+        parts = worth(scene, c.speed, f, knowledge, context.surprise)
+        value = evaluate(scene, c.speed, f, parts, still, config.rest_stddev, context.reach, config.min_playable)
+        found.append(Examined(c, f, value))
+    return found
 
 
 def rank(context: Context, examined: Sequence[Examined], utility: Callable[[Examined], float]) -> list[Examined]:

@@ -82,11 +82,10 @@ class AgentConfig:
     )
     measurement_stddev: float = setting(0.002, "of an observed rest position", "m", 1e-5, 0.1)
     rest_stddev: float = setting(0.01, "of a predicted rest position, beyond the ensemble's", "m", 0.0, 0.5)
-    nominal_rest_stddev: float = setting(0.04, "the same for the unfitted twin", "m", 0.0, 0.5)
     max_cue_pocket: float = setting(
-        0.08, "largest probability of losing the cue ball in a pocket or its mouth in one shot", low=0.0, high=1.0
+        0.03, "largest probability of losing the cue ball in a pocket or its mouth in one shot", low=0.0, high=1.0
     )
-    max_any_pocket: float = setting(0.15, "largest probability of losing any ball in one shot", low=0.0, high=1.0)
+    max_any_pocket: float = setting(0.08, "largest probability of losing any ball in one shot", low=0.0, high=1.0)
     max_stuck: float = setting(0.25, "largest probability of leaving the cue ball hardly playable", low=0.0, high=1.0)
     min_playable: float = setting(0.25, "share of directions that must be playable", low=0.0, high=1.0)
 

@@ -24,8 +24,8 @@ from cue_core.table import TableModel
 
 SCATTER_SCALE = 0.05
 """Scatter of rest positions that halves a shot's weight [m]."""
-LESSON_SCALE = 0.20
-"""The same for what it teaches: chaos is marginalised in its information; this is for what no line explains."""
+LESSON_SCALE = 0.10
+"""The same for what it teaches: chaos is marginalised in its information, but a fit does not follow all of it."""
 _KINDS = ("aimed", "cushion", "random")  # of typical shots
 _GAP = 0.01  # [m] between balls strewn on the table
 _TRIES = 200

@@ -23,6 +23,7 @@ from cue_agent.choice import (
     some_escapes,
     speeds_of,
     told,
+    usual_gain,
     values,
 )
 from cue_agent.config import PLANNERS
@@ -40,6 +41,10 @@ __all__ = ["TURNS", "Choice", "Context", "Option", "Planner", "choose_held_out",
 
 _VARIED = 0.5
 """Share of the shortlist that is chosen for variety, the others for what these turn out to teach."""
+
+
+_UNSAFE = 1.0
+"""Taken off the promise of a shot beyond the limits of risk [nat]."""
 
 
 class _Chooser:
@@ -93,15 +98,19 @@ class _Chooser:
         looked = look(context, [kept[i][0] for i in first], "looking at what shots teach")
         done = set(first)
         place = {id(kept[i][0]): i for i in first}
-        gains = [sum(worth(scene, c.speed, f, knowledge, context.surprise)) for c, f in looked]
-        if looked:
-            promise = Promise.of(rows[[place[id(c)] for c, _ in looked]], gains)
+        usual = usual_gain(context, looked, knowledge)
+        examined = values(context, looked, knowledge, usual)
+        if examined:
+            # What is beyond the limits cannot be played, however much it would teach.
+            found = [e.value.utility - (0.0 if safe(e.value, config) else _UNSAFE) for e in examined]
+            promise = Promise.of(rows[[place[id(e.candidate)] for e in examined]], found)
             numbers["promise_r2"] = round(promise.explained, 3)
             expected = promise(rows)
             order = [int(i) for i in np.argsort(-expected, kind="stable") if int(i) not in done]
             more = playable_ones(context, (kept[i][0] for i in order), config.shortlist - len(first))
-            looked += look(context, more, "looking at the most promising ones")
-        return values(context, looked, knowledge), {**numbers, "examined": len(looked)}
+            looked = look(context, more, "looking at the most promising ones")
+            examined += values(context, looked, knowledge, usual)
+        return examined, {**numbers, "examined": len(examined)}
 
     @staticmethod
     def _varied(context: Context, kept: Sequence[tuple[Candidate, Prediction]], count: int) -> list[int]:
@@ -267,7 +276,7 @@ def examined_only(
         return [], numbers
     seen = looked[0][1]
     nothing = Knowledge(seen.names, seen.covariance, np.zeros_like(seen.covariance))
-    return values(context, looked, nothing), numbers
+    return values(context, looked, nothing, 0.0), numbers
 
 
 def choose_held_out(context: Context) -> Choice:

@@ -1,6 +1,6 @@
-"""A cheap stand-in for the gain of a shot: what kinds of shots turned out to teach, from those looked at closely.
+"""A cheap stand-in for the worth of a shot: which kinds turned out to teach, and to be safe.
 
-A mean simulation costs a hundredth of a look at the ensemble. The gains of the shots looked at first are a ridge
+A mean simulation costs a hundredth of a look at the ensemble. The worths of the shots looked at first are a ridge
 regression (Hoerl & Kennard 1970) on what mean simulations say; it picks those to be looked at next.
 """
 
@@ -27,6 +27,9 @@ def features(scene: Scene, candidate: Candidate, prediction: Prediction) -> np.n
     balls, cushions = min(prediction.ball_contacts, 4), min(prediction.cushion_contacts, 5)
     east, north = np.cos(candidate.azimuth), np.sin(candidate.azimuth)
     speed = np.log(candidate.speed)
+    rest = prediction.rest[rows[0]] if rows else np.zeros(2)
+    half = np.array([scene.table.length, scene.table.width]) / 2
+    pockets = [float(np.linalg.norm(rest - p.position)) for p in scene.table.pockets]
     return np.array(
         [
             speed,
@@ -46,6 +49,8 @@ def features(scene: Scene, candidate: Candidate, prediction: Prediction) -> np.n
             abs(east * north),
             abs(candidate.side_offset),
             candidate.vertical_offset,
+            min(float(np.min(half - np.abs(rest))), 0.1),
+            min([0.2, *pockets]),
         ]
     )
 
@@ -81,6 +86,6 @@ class Promise:
         return cls(middle, scale, weights, level, 1.0 - left / total if total > 0 else 0.0)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Return the (n,) gains [nat] expected of (n, k) features."""
+        """Return the (n,) worths [nat] expected of (n, k) features."""
         # Beyond what was seen a line leads astray.
         return self.level + np.clip((rows - self.middle) / self.scale, -2.5, 2.5) @ self.weights
