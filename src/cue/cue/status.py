@@ -41,8 +41,8 @@ class NodeHealth:
 
     @property
     def well(self) -> bool:
-        """Return whether there is nothing to look at."""
-        return self.state == "ok"
+        """Return whether it can do its work; it may warn."""
+        return self.state in ("ok", "warning")
 
     def rates(self) -> list[str]:
         """Return what it handles: how often, and how long one takes (median, 95 %)."""

@@ -75,7 +75,7 @@ class Listener:
 
 
 def status(options: argparse.Namespace, write: Callable[[str], object]) -> int:
-    """Show the graph's health; return 0 if every node is well, else 1."""
+    """Show the graph's health; return 0 if every node can do its work, else 1."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

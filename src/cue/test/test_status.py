@@ -64,6 +64,12 @@ def test_trouble_silence_and_death_are_not_well():
     assert graph.to_dict()["nodes"][0]["age"] is None
 
 
+def test_a_node_that_only_warns_does_its_work():
+    graph = graph_health({"/recorder": (1, "3 messages did not arrive", {}, 0.1)}, ["/recorder"])
+    assert graph.well
+    assert "3 messages did not arrive" in shown(graph)
+
+
 def test_no_graph_is_said_to_be_none():
     graph = graph_health({}, [])
     assert not graph.well
