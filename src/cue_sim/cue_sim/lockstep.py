@@ -66,6 +66,14 @@ class Lockstep:
         if self.frame - 2 <= frame <= self.frame:
             self._settled.setdefault(frame, settled)
 
+    def calibration_lost(self, frame: int) -> None:
+        """Take it that the tracker, for which ``frame`` had been enough, has to look for the table anew.
+
+        A word on a frame that the clock has left behind, or that was no promise to want no more, changes nothing.
+        """
+        if frame == self.frame and self._settled.get(frame, False):
+            self._last_wanted = self.frame
+
     @property
     def decisive_frame(self) -> int:
         """Return the frame whose acknowledgement decides: the one before the newest (pipeline depth 2)."""

@@ -81,12 +81,14 @@ class WorldLoop:
             goal.cancel = True
             self._changed.notify()
 
-    def acknowledge(self, time_ns: int, settled: bool) -> None:
+    def acknowledge(self, time_ns: int, settled: bool, calibrated: bool = True) -> None:
         """Take the tracker's word on the image of a time [ns]; a time that is no frame's is ignored."""
         frame = round(time_ns * self._world.config.camera.fps / SECOND)
         if self._world.time_of(frame) != time_ns:
             return
         with self._changed:
+            if not calibrated:
+                self._lockstep.calibration_lost(frame)
             self._lockstep.acknowledge(frame, settled)
             self._changed.notify()
 

@@ -222,7 +222,7 @@ class WorldNode(Node):
     # What others tell ---------------------------------------------------------------------------------------------
 
     def _on_ball_states(self, msg: BallStateArray) -> None:
-        self._loop.acknowledge(stamp_to_nanoseconds(msg.header.stamp), msg.settled)
+        self._loop.acknowledge(stamp_to_nanoseconds(msg.header.stamp), msg.settled, msg.calibrated)
 
     def _on_execution(self, msg: ShotExecution) -> None:
         self._loop.report_shot(msg.shot.id, msg.phase == ShotExecution.FINISHED)

@@ -94,6 +94,21 @@ def test_a_lost_acknowledgement_is_asked_for_again_and_a_repeat_changes_nothing(
     assert lockstep.unacknowledged == (2,)
 
 
+def test_a_tracker_that_is_to_calibrate_anew_gets_more_images() -> None:
+    lockstep = _settled()
+    lockstep.calibration_lost(lockstep.frame - 1)
+    assert lockstep.decide(False, False) is Decision.WAIT_IDLE, "the clock has left that image behind"
+    lockstep.calibration_lost(lockstep.frame)
+    for settled in (False, False, True):
+        assert lockstep.decide(False, False) is Decision.ADVANCE
+        lockstep.advanced()
+        lockstep.calibration_lost(lockstep.frame)
+        lockstep.acknowledge(lockstep.frame, settled)
+    lockstep = Lockstep(LockstepConfig())
+    lockstep.calibration_lost(0)  # at the start no tracker is calibrated
+    assert lockstep.decide(False, False) is Decision.WAIT_FOR_ACKNOWLEDGEMENT
+
+
 def test_the_world_waits_for_the_arm_to_report() -> None:
     lockstep = Lockstep(LockstepConfig())
     lockstep.acknowledge(0, False)
