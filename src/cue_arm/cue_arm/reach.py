@@ -19,6 +19,9 @@ from cue_core.table import TableModel
 from cue_sim.robot import TIP_SITE, RobotConfig, robot_model
 
 SOLVED = 1e-5  # m + rad
+_BANK_ROUNDS = 4
+_BANK_FULL = 0.3  # of the trials of one round
+_BANK_ROOM = 0.05  # m
 # Elevation [rad] and height of the contact [ball radii]. Low on the ball first: a ball that is struck at 0.3 or higher
 # leaves hardly faster than the tip, which may then touch it again.
 _RAISED = ((0.2, 0.2), (0.35, 0.2), (0.5, 0.2), (0.7, 0.1), (0.7, 0.2), (0.75, 0.3))
@@ -325,27 +328,43 @@ class Reach:
                 raise ArmError(ArmCode.COLLISION, "the scene is wrong: a cue led into the cloth touches nothing there")
 
     def _fill_bank(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return pose keys (m, 4) and collision-free configurations (m, n) [rad] of random strokes over the table."""
-        rng = np.random.default_rng(7)
-        table, home, trials = self.table, self.robot.home, self.search.bank
-        half = np.array([table.length, table.width]) / 2 - table.ball_radius
-        position = np.column_stack([rng.uniform(-half, half, (trials, 2)), np.full(trials, table.ball_radius)])
-        rotation = np.stack([tip_rotation(a, 0.0) for a in rng.uniform(-np.pi, np.pi, trials)])
-        start = rng.uniform(
-            np.maximum(self.chain.lower, -np.pi), np.minimum(self.chain.upper, np.pi), (trials, len(home))
-        )
-        q, error = self.chain.solve(position, rotation, start, iterations=20)
-        q = q + turns_towards(q, home, self.chain.lower, self.chain.upper)
-        good = (error < SOLVED) & np.all((q >= self.chain.lower) & (q <= self.chain.upper), axis=1)
+        """Return pose keys (m, 4) and collision-free configurations (m, n) [rad] of random strokes over the table.
+
+        Where few of them are within reach, more are drawn where those were.
+        """
+        rng, table, trials = np.random.default_rng(7), self.table, self.search.bank
+        high = np.array([table.length, table.width]) / 2 - table.ball_radius
+        low, poses, solved = -high, np.empty((0, 4)), np.empty((0, len(self.robot.home)))
         self.clearance.place_balls({})
-        rows = [i for i in np.flatnonzero(good) if not self.clearance.arm_touches(q[i])]
-        if not rows:
+        for _ in range(_BANK_ROUNDS):
+            more, q = self._random_strokes(rng, low, high, trials)
+            poses, solved = np.concatenate([poses, more]), np.concatenate([solved, q])
+            if not len(poses) or len(poses) >= _BANK_FULL * trials:
+                break
+            low = np.maximum(low, poses[:, :2].min(axis=0) - _BANK_ROOM)
+            high = np.minimum(high, poses[:, :2].max(axis=0) + _BANK_ROOM)
+        if not len(poses):
             base = self.robot.table_from_base(table)[:3, 3]
             raise UnreachableError(
                 f"{self.robot.name} reaches no ball on the table from where its file puts it, "
                 f"({base[0]:.2f}, {base[1]:.2f}, {base[2]:.2f}) m"
             )
-        return np.stack([_pose_key(position[i], rotation[i]) for i in rows]), q[rows]
+        return poses, solved
+
+    def _random_strokes(
+        self, rng: np.random.Generator, low: np.ndarray, high: np.ndarray, trials: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what :meth:`_fill_bank` does, for cue balls between two corners (2,) [m]."""
+        chain, home = self.chain, self.robot.home
+        position = np.column_stack([rng.uniform(low, high, (trials, 2)), np.full(trials, self.table.ball_radius)])
+        rotation = np.stack([tip_rotation(a, 0.0) for a in rng.uniform(-np.pi, np.pi, trials)])
+        start = rng.uniform(np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi), (trials, len(home)))
+        q, error = chain.solve(position, rotation, start, iterations=20)
+        q = q + turns_towards(q, home, chain.lower, chain.upper)
+        good = (error < SOLVED) & np.all((q >= chain.lower) & (q <= chain.upper), axis=1)
+        rows = [i for i in np.flatnonzero(good) if not self.clearance.arm_touches(q[i])]
+        poses = [_pose_key(position[i], rotation[i]) for i in rows]
+        return np.array(poses).reshape(-1, 4), q[rows]
 
 
 def _best(load: np.ndarray) -> tuple[int, int]:
