@@ -100,15 +100,17 @@ def residuals(
     return _whole(stamp, drawn, ("residuals", "residuals_text"))
 
 
-def reach_fan(stamp: Time, cue_ball: np.ndarray, azimuths: np.ndarray, playable: np.ndarray) -> MarkerArray:
+def reach_fan(stamp: Time, cue_ball: np.ndarray | None, azimuths: np.ndarray, playable: np.ndarray) -> MarkerArray:
     """Return a fan round the cue ball (2,) [m]: green where the arm can strike, red where it cannot.
 
     Args:
         stamp: of the balls.
-        cue_ball: (2,) [m].
+        cue_ball: (2,) [m]; None = it is not on the table, and there is no fan.
         azimuths: (n,) of strokes [rad].
         playable: (n,) whether the arm can play them.
     """
+    if cue_ball is None:
+        return MarkerArray(markers=[Marker(header=table_header(stamp), ns="reach", id=0, action=Marker.DELETE)])
     fan = _marker(stamp, "reach", 0, Marker.LINE_LIST, _WHITE)
     fan.scale.x = 0.003
     for azimuth, can in zip(azimuths, playable, strict=True):

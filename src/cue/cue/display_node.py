@@ -38,6 +38,7 @@ from cue_sim.urdf import robot_urdf
 
 _HEARD = ("table_info", "ball_states", "shot_execution", "shot_records", "agent_status", "joint_states")
 _DRAWN = ("display/pocket_risk", "display/residuals", "display/reach", "display/status")
+_NOTHING = object()
 _NEAR = 0.002  # m: a ball that lies this near to where it lay has not moved
 
 
@@ -181,6 +182,11 @@ class DisplayNode(Node):
             self._out[name].publish(make())
             self._health.tick(name)
 
+    def _clear(self, name: str, stamp: Any) -> None:
+        """Take away what was drawn of a shot that is over."""
+        make = draw.residuals if name == "display/residuals" else draw.pocket_risk
+        self._once(name, _NOTHING, lambda: make(stamp, {}, {}, 0.0))
+
     def _tell_robot(self, joints: Any) -> None:
         assert self._pose is not None
         if self._config.driver:
@@ -211,6 +217,8 @@ class DisplayNode(Node):
         if balls is None or not self._predict.service_is_ready():
             return
         self._asked = execution.shot.id
+        self._predicted = None
+        self._clear("display/residuals", execution.header.stamp)
         before = {b.ball_id: b.position for b in map(convert.ball_from_msg, balls.balls) if b.in_play}
         request = PredictShots.Request(
             shots=[execution.shot],
@@ -231,10 +239,13 @@ class DisplayNode(Node):
         shot_id, before, prediction = self._predicted
         stamp = self.get_clock().now().to_msg()
         risk = dict(zip(prediction.ball_ids, prediction.pocket_probability, strict=True))
-        self._once("display/pocket_risk", prediction, lambda: draw.pocket_risk(stamp, before, risk, table.ball_radius))
         record: ShotRecord | None = self._last.get("shot_records")
         if record is None or record.shot_id != shot_id:
+            self._once(
+                "display/pocket_risk", prediction, lambda: draw.pocket_risk(stamp, before, risk, table.ball_radius)
+            )
             return
+        self._clear("display/pocket_risk", stamp)
         seen = {b.ball_id: b.position for b in map(convert.ball_from_msg, record.after) if b.in_play}
         rest = {
             ball: np.array([x, y])
@@ -267,7 +278,11 @@ class DisplayNode(Node):
 
     def _publish_reach(self, states: tuple[BallState, ...], balls: BallStateArray, table: TableModel) -> None:
         where = {b.ball_id: b.position for b in states if b.in_play}
-        if self._robot is None or 0 not in where:
+        if self._robot is None:
+            return
+        if 0 not in where:
+            nothing = np.empty(0)
+            self._out["display/reach"].publish(draw.reach_fan(balls.header.stamp, None, nothing, nothing))
             return
         if self._reach is None:
             self._reach = Reach(self._robot, table)

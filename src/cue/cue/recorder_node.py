@@ -21,6 +21,7 @@ from cue_core.settings import check_settings, setting
 from cue_core.version import code_version
 
 _FLUSH_S = 1.0
+_CHECK_S = 10.0
 RECORDS = ("topics", "images")
 
 
@@ -30,7 +31,7 @@ class RecorderConfig:
 
     run_dir: str = setting("", "run folder that session.mcap is written to")
     record: str = setting("topics", f"what is recorded: {' or '.join(RECORDS)} (these, too)")
-    period: float = setting(0.05, "between two looks at what has come", "s", 0.005, 1.0)
+    period: float = setting(0.1, "between two looks at what has come", "s", 0.005, 1.0)
 
     def __post_init__(self) -> None:
         """Check bounds.
@@ -70,6 +71,8 @@ class RecorderNode(Node):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._take_timer = self.create_timer(config.period, self._take, clock=steady)
         self._flush_timer = self.create_timer(_FLUSH_S, self._tell, clock=steady)
+        self._check_timer = self.create_timer(_CHECK_S, self._check, clock=steady)
+        self._mismatches: list[str] = []
         self._began = time.monotonic(), time.process_time()
 
     def _finish(self, path: Path) -> None:
@@ -91,6 +94,14 @@ class RecorderNode(Node):
         if ends_shot:
             self._writer.flush(sync=True)  # a finished shot survives a power cut
 
+    def _check(self) -> None:
+        """Say once whom this node cannot hear."""
+        found = self._ears.mismatches()
+        for text in found:
+            if text not in self._mismatches:
+                self.get_logger().warning(f"not recorded: {text}")
+        self._mismatches = found
+
     def _tell(self) -> None:
         self._writer.flush()
         dropped = self._ears.dropped()
@@ -107,6 +118,8 @@ class RecorderNode(Node):
         if self._writer.problem:
             self._health.error(f"recording stopped: {self._writer.problem}")
             self.get_logger().error(f"recording stopped: {self._writer.problem}", once=True)
+        elif self._mismatches:
+            self._health.warn(f"not recorded: {'; '.join(self._mismatches)}")
         elif dropped:
             self._health.warn(f"{sum(dropped.values())} messages were published and did not arrive")
         else:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
 
 class _NeverWaitedFor(CallbackGroup):
@@ -79,6 +79,19 @@ class Ears:
             if last - first + 1 > count:
                 found[topic] += last - first + 1 - count
         return dict(found)
+
+    def mismatches(self) -> list[str]:
+        """Return the publishers that cannot be heard, since they offer less than is asked for: topic, node, reason.
+
+        An executor would warn of them; nobody waits for the events of these subscriptions.
+        """
+        found = []
+        for topic, (subscription, _) in self._subscriptions.items():
+            for info in self._node.get_publishers_info_by_topic(topic):
+                verdict, reason = qos_check_compatible(info.qos_profile, subscription.qos_profile)
+                if verdict == QoSCompatibility.ERROR:
+                    found.append(f"{topic} of {info.node_name}: {reason.strip()}")
+        return found
 
     def take(self) -> list[Heard]:
         """Return what has come since the last call, in the order of arrival."""
