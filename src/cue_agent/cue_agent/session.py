@@ -192,8 +192,9 @@ class Session:
         self._enter(phase, f"choosing shot {len(state.used()) + 1} of {state.shots}")
         option, choice = self._option(step)
         if option is None:
-            tried = f"the arm refused {step.rank} of them, the last with: {state.attempts[-1].message}"
-            reason = "no playable shot is left" + (f" ({tried})" if step.rank else "")
+            reason = "no playable shot is left"
+            if step.rank:
+                reason += f" (the arm refused {step.rank} of them, the last with: {state.attempts[-1].message})"
             numbers = [c.numbers for c in self._choices[1]] if self._choices is not None else []
             self._journal.write(
                 "decision", what="unplayable", role=step.role, slot=step.slot, reason=reason, numbers=numbers

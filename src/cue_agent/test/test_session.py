@@ -460,6 +460,11 @@ def test_cue_ball_gone_ends_with_what_was_learnt(tmp_path):
     assert [len(f.shot_ids) for f in peers.fits] == [3, 4] and result.revision == 2
 
 
+def test_table_without_a_cue_ball_is_unplayable_from_the_start(tmp_path):
+    result = run(tmp_path, FakePeers(balls=some_balls()[1:]))
+    assert result.code == Code.UNPLAYABLE and "no playable shot" in result.message and result.shots_used == 0
+
+
 def test_session_that_becomes_unplayable_late_still_counts(tmp_path):
     peers = FakePeers()
 
