@@ -24,7 +24,7 @@ from cue_core.table import TableModel
 
 SCATTER_SCALE = 0.05
 """Scatter of rest positions that halves a shot's weight [m]."""
-LESSON_SCALE = 0.10
+LESSON_SCALE = 0.20
 """The same for what it teaches: chaos is marginalised in its information, but a fit does not follow all of it."""
 _KINDS = ("aimed", "cushion", "random")  # of typical shots
 _GAP = 0.01  # [m] between balls strewn on the table

@@ -2,7 +2,7 @@ r"""What a shot is worth: gain towards the goal, surprise and novelty, less what
 
 For a shot the twin says its information :math:`M`, the scatter :math:`s` of its outcome for known parameters, and the
 outcomes of an ensemble over everything unknown (:mod:`cue_sim.outlook`). With :math:`q = 1 / (1 + (s / s_0)^2)`,
-:math:`s_0` = 5 cm, and :math:`q'` the same with 10 cm, the utility in nats is
+:math:`s_0` = 5 cm, and :math:`q'` the same with 20 cm, the utility in nats is
 
 .. math::
     U = g(q' M) + q \sum_k f_k \left[ w_s \log^+ l_k + \frac{w_n}{1 + n_k} \right] - \text{price} + \gamma V .

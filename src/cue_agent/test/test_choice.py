@@ -206,9 +206,9 @@ def test_worth_is_gain_less_chaos_and_frozen_clusters():
         "B04: contacts in a frozen cluster are modelled wrong"
     )
     chaotic = replace(free, scatter=0.2)
-    assert worth(scene, 0.5, chaotic, KNOWN, Surprise())[0] == pytest.approx(0.5 * math.log(1.2))
+    assert worth(scene, 0.5, chaotic, KNOWN, Surprise())[0] == pytest.approx(0.5 * math.log(1.5))
     assert quiet(0.0) == 1.0 and quiet(0.05) == pytest.approx(0.5)
-    assert lesson(chaotic)[0, 0] == pytest.approx(0.2), "its information has lost what chaos takes already"
+    assert lesson(chaotic)[0, 0] == pytest.approx(0.5), "its information has lost what chaos takes already"
 
 
 def test_surprise_pays_where_outcomes_lay_outside_what_was_stated():
