@@ -313,8 +313,8 @@ class ArmNode(Node):
         goal = np.array(request.goal, float)
         if not request.id:
             return PushOutcome(ArmCode.INVALID_SHOT, "the push has no id")
-        if not np.all(np.isfinite(goal)) or (self._table is not None and not self._table.inside(goal)):
-            return PushOutcome(ArmCode.INVALID_SHOT, f"goal {goal.tolist()} m is not on the table")
+        if not np.all(np.isfinite(goal)):
+            return PushOutcome(ArmCode.INVALID_SHOT, f"goal {goal.tolist()} m is not finite")
         if not 0.0 <= request.tolerance <= _LARGEST_TOLERANCE:
             text = f"tolerance is {request.tolerance} m, allowed is 0 to {_LARGEST_TOLERANCE} m"
             return PushOutcome(ArmCode.INVALID_SHOT, text)

@@ -166,6 +166,9 @@ class Player:
                 if self._pushes.known(push.push_id):
                     return PushOutcome(ArmCode.ALREADY_STRUCK, f"push {push.push_id} was begun before", True)
                 place = self._place(interrupt, lambda phase, _share: told(phase, 0.0, 0))
+                if not place.table.inside(push.goal):
+                    text = f"goal {np.round(push.goal, 3).tolist()} m is not on the table"
+                    return PushOutcome(ArmCode.INVALID_SHOT, text)
                 near = push.tolerance or place.push.tolerance
                 while True:
                     self._situation.wait(self._situation.balls_rest, _ROLLING, interrupt)

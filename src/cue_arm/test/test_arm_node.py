@@ -413,7 +413,7 @@ def test_a_ball_is_pushed_and_what_cannot_be_pushed_is_refused(arm: ArmNode, ben
     codes = PushBall.Result
     for fields, code, text in (
         ({"id": ""}, codes.INVALID_PUSH, "no id"),
-        ({"goal": [0.0, float("nan")]}, codes.INVALID_PUSH, "not on the table"),
+        ({"goal": [0.0, float("nan")]}, codes.INVALID_PUSH, "not finite"),
         ({"goal": [3.0, 0.0]}, codes.INVALID_PUSH, "not on the table"),
         ({"tolerance": -1.0}, codes.INVALID_PUSH, "tolerance"),
         ({"ball_id": 9}, codes.NO_BALL, "no ball 9"),
