@@ -185,7 +185,9 @@ def classify(result: ArmResult, record: ShotRecord | None) -> StrikeStatus:
     if result.code in (ArmCode.NONE, ArmCode.ALREADY_STRUCK):
         seen = record is not None and bool(record.tracks) and NO_MOTION not in record.flags
         return StrikeStatus.OBSERVED if seen else StrikeStatus.NOT_OBSERVED
-    if result.code in (ArmCode.CONTROLLER, ArmCode.PREEMPTED, ArmCode.TIMEOUT):
+    if result.code == ArmCode.PROTECTIVE_STOP:
+        return StrikeStatus.HALTED
+    if result.code in (ArmCode.CONTROLLER, ArmCode.TOLERANCE, ArmCode.PREEMPTED, ArmCode.TIMEOUT):
         return StrikeStatus.FAILED
     return StrikeStatus.REFUSED
 
