@@ -127,7 +127,7 @@ class AgentNode(Node):
         request = goal.request
         try:
             peers = RosPeers(self, goal)
-            make_reach = reach_of(self.config.robot, peers.progress)
+            make_reach = reach_of(self.config.robot, peers.progress, self.config.run_dir)
             session = Session(self.config, peers, self._planner, self._journal, make_reach, self._log)
             result = session.run(Goal(request.instruction, request.shots, request.held_out_shots))
             session.delivered()

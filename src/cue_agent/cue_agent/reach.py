@@ -120,12 +120,13 @@ class GeometricReach:
         raise CueError(why)
 
 
-def reach_of(robot: str, progress: Callable[[str], None] = lambda _text: None) -> MakeReach:
+def reach_of(robot: str, progress: Callable[[str], None] = lambda _text: None, run_dir: str = "") -> MakeReach:
     """Return what makes the reach for a robot file; for an empty name, the geometric rule.
 
     Args:
         robot: file.
         progress: told, while a map is built, how far it is; raises to break off.
+        run_dir: folder of the run that gets a copy of the map, for its report; empty = none.
 
     Raises:
         CueError: the robot file cannot be used.
@@ -140,7 +141,7 @@ def reach_of(robot: str, progress: Callable[[str], None] = lambda _text: None) -
     def told(share: float) -> None:
         progress(f"mapping where the arm reaches: {share:.0%}")
 
-    return lambda table: ReachMap.cached(config, table, progress=told)
+    return lambda table: ReachMap.cached(config, table, progress=told, beside=run_dir)
 
 
 def unit(azimuth: float) -> np.ndarray:

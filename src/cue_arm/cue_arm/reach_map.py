@@ -73,6 +73,7 @@ class ReachMap:
         self.azimuths = _azimuths(grid)
         self._cue = CueAlone(reach.robot, reach.table, reach.settings.clearance)
         self._speeds = np.array(grid.speeds)
+        self._playable: np.ndarray | None = None
 
     @classmethod
     def build(cls, reach: Reach, grid: Grid | None = None, progress: Progress | None = None) -> ReachMap:
@@ -145,7 +146,7 @@ class ReachMap:
             shares=self.shares,
             x=self.x,
             y=self.y,
-            playable=self.share_playable(),
+            playable=self.share_playable() if self._playable is None else self._playable,
         )
         write_atomically(path, buffer.getvalue())
 
@@ -169,6 +170,7 @@ class ReachMap:
                 if fastest.shape[2:] != inner or shares.shape != (*fastest.shape, len(grid.speeds)):
                     raise FileFormatError(path, f"holds {fastest.shape} and {shares.shape}")
                 made = cls(reach, grid, fastest, shares)
+                made._playable = data["playable"]
         except FileNotFoundError:
             raise FileFormatError(path, "is not there") from None
         except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
