@@ -103,6 +103,24 @@ def wait_until(condition, what, seconds=20.0):
 
 
 @pytest.mark.ros
+def test_r04_a_publisher_that_offers_too_little_is_named_with_the_policy(node):
+    from rclpy.qos import QoSProfile
+
+    from cue_core.ros.polling import Ears
+    from cue_core.ros.qos import LATCHED
+    from cue_msgs.msg import TableInfo
+
+    ears = Ears(node)
+    ears.listen(TableInfo, "table_info", LATCHED)
+    node.create_publisher(TableInfo, "table_info", LATCHED)
+    node.create_publisher(TableInfo, "table_info", QoSProfile(depth=1))
+    wait_until(lambda: node.count_publishers("table_info") == 2, "publishers")
+    (found,) = ears.mismatches()
+    assert "table_info of test_replay" in found
+    assert "volatile" in found.lower()
+
+
+@pytest.mark.ros
 def test_r14_a_killed_recorders_session_is_played_back_byte_for_byte(node, tmp_path):
     from builtin_interfaces.msg import Time
     from rclpy.serialization import serialize_message
