@@ -15,8 +15,11 @@ from benchmarks.arm.draws import draws, table  # noqa: E402
 from benchmarks.arm.figures import LIMITS  # noqa: E402
 from benchmarks.arm.strokes import SETTLED, errors, world_with_arm  # noqa: E402
 from benchmarks.harness import Options, Result  # noqa: E402
+from cue_arm.chain import SerialChain  # noqa: E402
 from cue_arm.stroke import stroke_axes, tip_at_contact  # noqa: E402
 from cue_core import Shot  # noqa: E402
+from cue_sim.robot import TIP_SITE, robot_model  # noqa: E402
+from cue_sim.world import World  # noqa: E402
 
 
 def strokes(late):
@@ -70,6 +73,16 @@ def test_draws_repeat_and_leave_no_shot_out():
         gaps = [np.linalg.norm(one.places[0] - p) for p in one.others.values()]
         assert min(gaps) > 2 * table().ball_radius
     assert world_with_arm(0, 1).servo != world_with_arm(0, 2).servo
+
+
+def test_the_true_tip_is_where_the_joints_put_it():
+    config = world_with_arm(0, 1)
+    world, robot = World(config), config.robot
+    chain = SerialChain.from_model(robot_model(robot, config.table), robot.joint_names, TIP_SITE)
+    foremost, turn = (rows[0] for rows in chain.forward(robot.home))
+    position, velocity = world.tip()
+    np.testing.assert_allclose(position, foremost - robot.cue.tip_radius * turn[:, 0], atol=1e-9)
+    np.testing.assert_allclose(velocity, 0.0, atol=1e-9)
 
 
 def test_errors_of_a_true_tip_motion_are_what_was_put_in():
