@@ -286,10 +286,11 @@ class MinkBackend:
         """Return the share used of each limit (samples, 4 kinds as in _LIMITS, joints)."""
         jerk = np.zeros_like(motion.accelerations)
         jerk[1:] = np.diff(motion.accelerations, axis=0) / np.diff(motion.times)[:, None]
+        fastest, steepest = motion.bounds()
         return np.stack(
             [
-                np.abs(motion.velocities) / self._velocity,
-                np.abs(motion.accelerations) / self._acceleration,
+                fastest / self._velocity,
+                steepest / self._acceleration,
                 np.abs(self._tracker.efforts(motion)) / self._effort,
                 np.abs(jerk) / self.settings.stroke_jerk,
             ],

@@ -29,6 +29,30 @@ class JointTrajectory:
         """Return the time of the last point [s]."""
         return float(self.times[-1])
 
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what no speed [rad/s] and acceleration [rad/s^2] exceeds up to each point, (n, joints) each.
+
+        Drivers go along quintics between the points; their Bernstein coefficients bound them.
+        """
+        h = np.diff(self.times)[:, None]
+        p, v, a = self.positions, self.velocities, self.accelerations
+        curve = np.stack(
+            [
+                p[:-1],
+                p[:-1] + h * v[:-1] / 5,
+                p[:-1] + 2 * h * v[:-1] / 5 + h**2 * a[:-1] / 20,
+                p[1:] - 2 * h * v[1:] / 5 + h**2 * a[1:] / 20,
+                p[1:] - h * v[1:] / 5,
+                p[1:],
+            ]
+        )
+        rate = 5 * np.diff(curve, axis=0) / h
+        change = 4 * np.diff(rate, axis=0) / h
+        return (
+            np.concatenate([np.abs(v[:1]), np.abs(rate).max(axis=0)]),
+            np.concatenate([np.abs(a[:1]), np.abs(change).max(axis=0)]),
+        )
+
 
 def sample_times(duration: float, period: float) -> np.ndarray:
     """Return 0, period, 2 period ... and ``duration`` itself [s]; the last step may be up to 1.5 periods."""
