@@ -188,7 +188,9 @@ def test_its_recording_holds_every_shot_and_cost_little(alone):
     logged = ShotLog(alone.run_dir / "shots.jsonl").read()
     assert [record.shot_id for record in records] == [record.shot_id for record in logged]
     for one, other in zip(records, logged, strict=True):
-        assert_close(record_to_dict(one), record_to_dict(other), other.shot_id)  # so a fit from the recording is the same fit
+        seen, kept = record_to_dict(one), record_to_dict(other)
+        del kept["contacts"]  # in the log alone, for people: no fit reads them
+        assert_close(seen, kept, other.shot_id)  # so a fit from the recording is the same fit
     assert {f"/{name}" for name in ("table_info", "parameter_estimate", "agent_status", "ball_states")} <= topics
     assert not any("ground_truth" in topic for topic in topics)
     told = tally(path)
