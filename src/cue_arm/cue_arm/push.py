@@ -23,7 +23,8 @@ from cue_core.table import TableModel
 
 NOT_THERE = 15
 """Error code of ``cue_msgs/action/PushBall`` beside those of ArmCode: the ball does not come to its goal."""
-_ELEVATIONS = (0.0, 0.2, 0.4, 0.6)  # rad: level where it goes, else over the rail behind the ball
+# Elevation [rad] and height of the contact over the ball's equator [R + r]: level where it goes, else over the rail.
+_RAISED = ((0.0, 0.0), (0.2, 0.0), (0.4, 0.0), (0.4, 0.3), (0.6, 0.3), (0.75, 0.35))
 _ROLLS = (0.0, 0.4, -0.4)  # rad: of the cue about its axis
 
 
@@ -70,7 +71,7 @@ class PushRequest:
 
 @dataclass(frozen=True)
 class LevelPath(TipPath):
-    """A tip that moves level, however much the cue is raised: the ball is pushed at its equator."""
+    """A tip that moves level, however much the cue is raised."""
 
     @property
     def forward(self) -> np.ndarray:
@@ -94,6 +95,7 @@ def push_path(
     stroke: StrokeSettings,
     settings: PushSettings,
     elevation: float = 0.0,
+    height: float = 0.0,
     roll: float = 0.0,
 ) -> LevelPath:
     """Return the tip's path that pushes a ball (2,) to a stop (2,) [m]."""
@@ -109,8 +111,9 @@ def push_path(
         ramp_down=ramp_down,
     )
     rotation = tip_rotation(azimuth, elevation, roll)
-    reach = table.ball_radius + tip_radius
-    sphere = np.array([*ball, table.ball_radius]) - reach * np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
+    behind = math.sqrt(1.0 - height**2)
+    to_ball = np.array([behind * math.cos(azimuth), behind * math.sin(azimuth), -height])
+    sphere = np.array([*ball, table.ball_radius]) - (table.ball_radius + tip_radius) * to_ball
     return LevelPath(
         contact=sphere + tip_radius * rotation[:, 0],
         rotation=rotation,
@@ -139,10 +142,10 @@ def plan_push(
     _check_way(request, stop, table)
     refused: ArmError | None = None
     tip_radius = backend.reach.robot.cue.tip_radius
-    for elevation, roll in product(_ELEVATIONS, _ROLLS):
+    for (elevation, height), roll in product(_RAISED, _ROLLS):
         if elevation > stroke.largest_elevation:
             continue
-        path = push_path(request.ball, stop, table, tip_radius, stroke, settings, elevation, roll)
+        path = push_path(request.ball, stop, table, tip_radius, stroke, settings, elevation, height, roll)
         try:
             return backend.plan_path(path, request.start, request.ball_id, request.ball, request.others, progress)
         except ArmError as error:

@@ -29,16 +29,17 @@ def test_a_long_way_is_cut_into_equal_parts() -> None:
     np.testing.assert_allclose(stops, [0.075, 0.15])
 
 
-@pytest.mark.parametrize("length, elevation", [(0.002, 0.0), (0.02, 0.4), (0.06, 0.0)])
+@pytest.mark.parametrize("length, elevation, height", [(0.002, 0.0, 0.0), (0.02, 0.6, 0.3), (0.06, 0.4, 0.0)])
 def test_the_tip_ends_where_the_ball_shall_rest_and_brakes_gently(
-    backend: MinkBackend, length: float, elevation: float
+    backend: MinkBackend, length: float, elevation: float, height: float
 ) -> None:
     ball, table = np.array([0.1, 0.02]), backend.table
     stop = ball + length * np.array([np.cos(2.0), np.sin(2.0)])
-    path = push_path(ball, stop, table, 0.006, StrokeSettings(), SETTINGS, elevation)
+    path = push_path(ball, stop, table, 0.006, StrokeSettings(), SETTINGS, elevation, height)
     centre = path.front - 0.006 * path.rotation[:, 0]
-    np.testing.assert_allclose(centre[:2] + (table.ball_radius + 0.006) * path.forward[:2], stop, atol=1e-9)
-    assert centre[2] == pytest.approx(table.ball_radius) and path.forward[2] == 0.0
+    assert np.linalg.norm(np.array([*stop, table.ball_radius]) - centre) == pytest.approx(table.ball_radius + 0.006)
+    assert centre[2] == pytest.approx(table.ball_radius + height * (table.ball_radius + 0.006))
+    assert path.forward[2] == 0.0
     _, velocity, acceleration = path.at(np.linspace(path.stroke_start, path.rise_start, 500)[1:-1])
     speed = velocity @ path.forward
     assert speed.max() <= SETTINGS.speed + 1e-9
