@@ -12,6 +12,8 @@ from cue.graph import Recipe
 from cue.resources import launch_file
 from cue_core.errors import CueError, FileFormatError
 
+_WRITE = partial(print, flush=True)  # what is started writes to the same file
+
 
 def read_recipe(path: Path) -> Recipe:
     """Return the recipe of a launch file: its module's ``GRAPH``.
@@ -36,7 +38,7 @@ def launch(
     words: Sequence[str],
     show_args: bool = False,
     dry_run: bool = False,
-    write: Callable[[str], object] = partial(print, flush=True),  # what it starts writes to the same file
+    write: Callable[[str], object] = _WRITE,
 ) -> int:
     """Run a launch file with the embedded runner and return the exit code.
 
