@@ -8,6 +8,8 @@ from cue_core.errors import CueError, OutOfRangeError
 from cue_core.settings import check_settings, setting
 
 PLANNERS = ("offline", "random", "script", "misfit")
+LLM = "llm"
+"""A language model explores; the offline planner goes on where it cannot. See :mod:`cue_agent.llm`."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class AgentConfig:
 
     run_dir: str = setting("", "folder of the run, from which a session is resumed; empty = keep nothing")
     robot: str = setting("", "robot file (config/robots), which says where the arm reaches; empty = a geometric rule")
-    planner: str = setting("offline", f"what chooses the shots: {', '.join(PLANNERS)}")
+    planner: str = setting("offline", f"what chooses the shots: {', '.join((*PLANNERS, LLM))}")
     seed: int = setting(0, "of every random choice", low=0, high=2**31 - 1)
     shots: int = setting(12, "strokes of a session when the goal says 0, held-out ones included", low=2, high=1000)
     held_out_shots: int = setting(5, "of these, played after the last fit only to judge it", low=1, high=999)
@@ -120,10 +122,8 @@ class AgentConfig:
             CueError: naming the setting and what is allowed.
         """
         check_settings(self)
-        if self.planner == "llm":
-            raise CueError("planner llm is not part of this version; available are " + ", ".join(PLANNERS))
-        if self.planner not in PLANNERS:
-            raise CueError(f"planner is {self.planner!r}; available are {', '.join(PLANNERS)}")
+        if self.planner not in (*PLANNERS, LLM):
+            raise CueError(f"planner is {self.planner!r}; available are {', '.join((*PLANNERS, LLM))}")
         if self.held_out_shots >= self.shots:
             raise OutOfRangeError("held_out_shots", self.held_out_shots, 1, self.shots - 1)
         if self.speed_min >= self.speed_max:

@@ -30,6 +30,10 @@ class Evidence:
         """Take in the record of a shot."""
         self._records[shot_id] = record
 
+    def record(self, shot_id: str) -> ShotRecord | None:
+        """Return the record of a shot, None where there is none."""
+        return self._records.get(shot_id)
+
     def remember(self, state: SessionState) -> None:
         """Fetch the records of the shots that were observed before a restart."""
         for attempt in state.attempts:

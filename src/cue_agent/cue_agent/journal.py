@@ -49,6 +49,7 @@ class SessionState:
         perceived: for each refinement of perception, the count of attempts before it.
         rolled_back: revisions that were given up.
         explored_enough: why exploration ended; empty = it did not.
+        taken_over: why the offline planner goes on in place of the model; empty = it does not.
     """
 
     instruction: str = ""
@@ -71,6 +72,7 @@ class SessionState:
     rolled_back: list[int] = field(default_factory=list)
     explored_enough: str = ""
     unplayable: str = ""
+    taken_over: str = ""
     stopped: tuple[Code, str] | None = None
     result: dict[str, Any] | None = None
     delivered: bool = False
@@ -121,6 +123,8 @@ class SessionState:
         elif event == "outcome" and what == "refine_perception":
             self.perceived.append(len(self.attempts))
             self.order, self.due = None, True
+        elif event == "note" and what == "taken_over":
+            self.taken_over = line["reason"]
         elif event == "decision" and what == "unplayable":
             self.unplayable = line["reason"]
         elif event == "decision" and what == "stop":

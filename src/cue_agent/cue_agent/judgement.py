@@ -35,6 +35,9 @@ from cue_agent.journal import EXPLORE, HELD_OUT, Action, Attempt, Judgement, Ses
 from cue_agent.peers import NOMINAL, StrikeStatus
 from cue_agent.surprise import coverage95, likely
 
+AGREEMENT = "agreement"
+VERDICT = "verdict"
+"""How reasons begin for which exploration ends before its budget does: found by rule, or given by a model."""
 CHANCE = 0.4
 """Standard deviation of the logarithm of one shot's ratio of errors, of two equally good estimates."""
 GRAIN = 1e-3
@@ -104,7 +107,7 @@ def enough(state: SessionState, numbers: Mapping[str, Any], config: AgentConfig)
         "saved_m": _round(saved),
         "worth_m": config.worth,
     }
-    return Judgement(Action.VALIDATE, "agreement", told)
+    return Judgement(Action.VALIDATE, AGREEMENT, told)
 
 
 def _outlook(state: SessionState, facts: Facts) -> dict[str, Any]:
@@ -119,7 +122,7 @@ def _outlook(state: SessionState, facts: Facts) -> dict[str, Any]:
 
 def _validating(state: SessionState, facts: Facts, config: AgentConfig) -> Judgement:
     judged = len(state.usable_ids(HELD_OUT))
-    agreed = state.explored_enough == "agreement"
+    agreed = state.explored_enough.startswith((AGREEMENT, VERDICT))
     # What was kept back and not needed is played too: one more shot that judges.
     wanted = state.held_out_shots if agreed else state.shots
     shot_s = facts.plan.shot_s

@@ -26,7 +26,7 @@ from cue_agent.choice import (
     usual_gain,
     values,
 )
-from cue_agent.config import PLANNERS
+from cue_agent.config import LLM
 from cue_agent.knowledge import Knowledge, lesson, typical_goal
 from cue_agent.lookahead import DISCOUNT, Thought, future, keeps_balls
 from cue_agent.peers import Foresight, Prediction
@@ -195,6 +195,12 @@ class OfflinePlanner(_Chooser):
         return sorted(found, key=lambda e: -e.value.utility) + list(ranked[config.finalists :])
 
 
+class SecondPlanner(OfflinePlanner):
+    """The offline planner where a language model explores first."""
+
+    name = LLM
+
+
 class MisfitPlanner(_Chooser):
     """Baseline: after what surprised, whatever the parameters' covariance says."""
 
@@ -323,8 +329,8 @@ def make_planner(name: str) -> Planner:
     Raises:
         UnknownNameError: lists the names.
     """
-    made: tuple[Planner, ...] = (OfflinePlanner(), RandomPlanner(), ScriptPlanner(), MisfitPlanner())
+    made: tuple[Planner, ...] = (OfflinePlanner(), RandomPlanner(), ScriptPlanner(), MisfitPlanner(), SecondPlanner())
     planners = {p.name: p for p in made}
     if name not in planners:
-        raise UnknownNameError("planner", name, PLANNERS)
+        raise UnknownNameError("planner", name, planners)
     return planners[name]

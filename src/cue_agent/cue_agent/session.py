@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -56,6 +56,16 @@ class Goal:
     held_out_shots: int = 0
 
 
+class Pilot(Protocol):
+    """Explores in place of the session's own rules, through its public methods."""
+
+    def wanted(self, state: SessionState) -> bool:
+        """Tell whether it has still a say."""
+
+    def explore(self, session: Session) -> None:
+        """Explore until no more is to be explored, else call :meth:`Session.hand_over`."""
+
+
 class Session:
     """One calibration session, resumed from its journal where that holds an unfinished one."""
 
@@ -67,14 +77,46 @@ class Session:
         journal: Journal,
         make_reach: MakeReach,
         log: Callable[[str], None] = lambda _text: None,
+        pilot: Pilot | None = None,
     ) -> None:
-        """Name what the session works with; ``log`` takes lines for people."""
-        self._config, self._peers, self._planner = config, peers, planner
+        """Name what the session works with; ``log`` takes lines for people, ``pilot`` explores before ``planner``."""
+        self._config, self._peers, self._planner, self._pilot = config, peers, planner, pilot
         self._journal, self._make_reach, self._log = journal, make_reach, log
         self._evidence = Evidence(peers, config, log)
         self._choices: tuple[tuple[str, int, int], list[Choice]] | None = None
         self._reach: tuple[TableModel, Reach] | None = None
         self._phase = ""
+        self.estimates: dict[int, ParameterEstimate] = {}
+        """Of the fits that this process has seen, by revision."""
+
+    @property
+    def state(self) -> SessionState:
+        """Return what the journal tells."""
+        return self._state
+
+    @property
+    def config(self) -> AgentConfig:
+        """Return the limits and budgets."""
+        return self._config
+
+    @property
+    def peers(self) -> Peers:
+        """Return the other nodes."""
+        return self._peers
+
+    @property
+    def evidence(self) -> Evidence:
+        """Return what the records say."""
+        return self._evidence
+
+    @property
+    def run_dir(self) -> str:
+        """Return the run folder, empty = none."""
+        return self._journal.run_dir
+
+    def log(self, text: str) -> None:
+        """Write a line for people."""
+        self._log(text)
 
     @property
     def _state(self) -> SessionState:
@@ -101,11 +143,34 @@ class Session:
                 step = next_step(state, self._config)
                 if isinstance(step, Stop):
                     break
-                self._take(step)
+                if self._pilot is not None and self._explores(step) and self._pilot.wanted(state):
+                    self._explore_with(self._pilot)
+                else:
+                    self.carry_out(step)
             judged = self._judged() if step.code == Code.NONE else Judged()
         except SessionEndedError as error:
             step, judged = Stop(error.code, str(error)), Judged()
         return self._close(step, judged)
+
+    def _explores(self, step: Step) -> bool:
+        """Tell whether a step is for whoever explores to take."""
+        if self._state.explored_enough or self._state.unplayable:
+            return False
+        if isinstance(step, Choose):
+            return step.role == EXPLORE and step.rank < self._config.max_refusals
+        return isinstance(step, Judge)
+
+    def _explore_with(self, pilot: Pilot) -> None:
+        state = self._state
+        self._enter("choose", "the model explores")
+        pilot.explore(self)
+        if self._explores(next_step(state, self._config)) and not state.taken_over:
+            self.hand_over("the model stopped")
+
+    def hand_over(self, reason: str) -> None:
+        """Let the session's own rules and planner go on to explore, for the rest of the session."""
+        self._journal.write("note", what="taken_over", reason=reason)
+        self._tell(f"the offline planner takes over: {reason}")
 
     def delivered(self) -> None:
         """Note that the result was handed over, so that the next goal begins a new session."""
@@ -149,7 +214,8 @@ class Session:
         if keep:
             self._log(f"{self._phase}: {text}")
 
-    def _take(self, step: Step) -> None:
+    def carry_out(self, step: Step) -> None:
+        """Take a step: write it down, do it, write down what came of it."""
         if isinstance(step, Choose):
             self._choose(step)
         elif isinstance(step, Strike):
@@ -157,13 +223,13 @@ class Session:
         elif isinstance(step, Fit):
             self._fit(step)
         elif isinstance(step, Judge):
-            self._decide(judge(self._state, self._evidence.facts(self._state), self._config))
+            self.decide(judge(self._state, self._evidence.facts(self._state), self._config))
         elif isinstance(step, RollBack):
             self._roll_back(step.revision)
         elif isinstance(step, RefinePerception):
             self._refine_perception()
 
-    def _decide(self, judgement: Judgement) -> None:
+    def decide(self, judgement: Judgement) -> None:
         """Write a judgement down and tell it; what it asks for is the next step."""
         self._journal.write("decision", what="judgement", **judgement.to_dict())
         self._tell(f"decided: {judgement.action.value.replace('_', ' ')}, {judgement.reason}")
@@ -171,6 +237,8 @@ class Session:
     def _roll_back(self, revision: int) -> None:
         self._enter("fit", f"returning to revision {revision}")
         result = self._peers.roll_back(revision)
+        if result.estimate is not None:
+            self.estimates[result.estimate.revision] = result.estimate
         new = result.estimate.revision if result.estimate is not None else self._state.revision
         self._journal.write(
             "outcome", what="roll_back", code=result.code, message=result.message, revision=new, of=revision
@@ -204,10 +272,23 @@ class Session:
         if step.role == EXPLORE and step.rank == 0:
             stop = enough(state, choice.numbers, self._config)
             if stop is not None:
-                self._decide(stop)
+                self.decide(stop)
                 return
+        self.play(option, step.role, step.slot, step.rank, choice)
+
+    def play(self, option: Option, role: str, slot: int, rank: int, choice: Choice) -> None:
+        """Write down that a shot was decided on, have it struck, and write down what came of it.
+
+        Args:
+            option: to be played.
+            role: :data:`EXPLORE` or :data:`HELD_OUT`.
+            slot: of the choice, see :class:`cue_agent.steps.Choose`.
+            rank: likewise.
+            choice: that the option belongs to.
+        """
+        state = self._state
         shot = option.candidate.shot(self._journal.next_shot_id())
-        role = step.role if step.role == EXPLORE or judges(option.candidate) else ESCAPE
+        role = role if role == EXPLORE or judges(option.candidate) else ESCAPE
         expected = self._expectation(shot, option)
         self._journal.write(
             "decision",
@@ -217,8 +298,8 @@ class Session:
             scatter_m=option.value.scatter,
             gain_nat=option.value.gain if "gain" in choice.numbers else float("nan"),  # else chosen without a goal
             role=role,
-            slot=step.slot,
-            rank=step.rank,
+            slot=slot,
+            rank=rank,
             revision=state.revision,
             reason=option.reason,
             options=[o.to_dict() for o in choice.options[:_TOLD_OPTIONS]],
@@ -248,27 +329,33 @@ class Session:
         return None, Choice(())
 
     def _draw(self, step: Choose, turn: int) -> Choice:
+        context = self.context(step.role, step.slot, turn)
+        if context is None:
+            return Choice(())
+        return choose_held_out(context) if step.role == HELD_OUT else self._planner.choose(context)
+
+    def context(self, role: str, slot: int, turn: int) -> Context | None:
+        """Return what a planner is told, None when the cue ball is gone; see :meth:`play` for the arguments."""
         state, scene = self._state, self._peers.scene()
         if scene.cue_ball is None:
-            return Choice(())
-        context = Context(
+            return None
+        return Context(
             scene=scene,
             slot=len(state.used(EXPLORE)),
             held_out_slot=len(state.used(HELD_OUT)),
             revision=state.revision,
-            explained=self._evidence.explained(state) if step.role == EXPLORE else (),
+            explained=self._evidence.explained(state) if role == EXPLORE else (),
             twin=self._peers,
             reach=self._reach_on(scene.table),
             turn=turn,
-            rng=np.random.default_rng([state.seed, state.number, _ROLES[step.role], step.slot, turn]),
+            rng=np.random.default_rng([state.seed, state.number, _ROLES[role], slot, turn]),
             config=self._config,
             surprise=state.surprise,
             shots_left=state.shots - len(state.used()),
-            progress=self._progress,
+            progress=self.progress,
         )
-        return choose_held_out(context) if step.role == HELD_OUT else self._planner.choose(context)
 
-    def _progress(self, text: str) -> None:
+    def progress(self, text: str) -> None:
         """Tell what is being done; raises when the session should not go on."""
         self._peers.check()
         self._tell(text, keep=False)
@@ -380,6 +467,8 @@ class Session:
             fit.shot_ids, fit.seed, fit.evaluations, fit.held_out_ids, () if fit.terms else step.parameters, fit.terms
         )
         result = self._peers.fit(request, step.resumed is not None)
+        if result.estimate is not None:
+            self.estimates[result.estimate.revision] = result.estimate
         self._journal.write(
             "outcome",
             what="fit",

@@ -85,6 +85,7 @@ def build_summary(state: SessionState, judged: Judged, code: Code, reason: str) 
         "revision": state.revision,
         "seed": state.seed,
         "planner": state.planner,
+        "taken_over_by_offline": state.taken_over,
         "held_out": {
             "shots": len(per_shot),
             "played": len(state.used(HELD_OUT)),
