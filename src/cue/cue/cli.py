@@ -190,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--inputs-of", default="", metavar="NODE", help="only what tracker, fitter or twin listen to")
     replay.add_argument("--paced", action="store_true", help="wait for a tracker's answer after each image")
     replay.add_argument(
-        "--delay", type=float, default=1.0, metavar="S", help="in which readers find the topics (default: %(default)s)"
+        "--delay", type=float, default=2.0, metavar="S", help="begin when no reader came for that long (default: 2)"
     )
     replay.add_argument("--repair", action="store_true", help="only finish files that were cut off by a crash")
 

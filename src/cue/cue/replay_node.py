@@ -31,6 +31,8 @@ _ANSWER_S = 2.0  # after which an image that was not answered is sent again, as 
 _PATIENCE_S = 60.0
 _LINGER_S = 0.5  # in which what was told last reaches its readers
 _LOOK_S = 0.002
+_SETTLE_LOOK_S = 0.05
+_LONGEST_SETTLING_S = 10.0
 _TAKE_S = 0.1  # in which a reader takes a message that the next one on its topic would replace
 
 
@@ -70,6 +72,18 @@ class Player:
                 if self._paced and message.topic.endswith("/camera/image_raw"):
                     answers = message.topic.removesuffix("camera/image_raw") + "ball_states"
                     self._ears.listen(BallStateArray, answers, STATES_LATCHED, raw=True)
+
+    def settle(self, seconds: float) -> None:
+        """Wait until no reader was found for that long: what is published before a reader is found, it misses [s]."""
+        count, since = -1, 0.0
+        began = time.monotonic()
+        while time.monotonic() - began < seconds + _LONGEST_SETTLING_S:
+            found = sum(publisher.get_subscription_count() for publisher in self._publishers.values())
+            now = time.monotonic()
+            if found != count:
+                count, since = found, now
+            if now - since >= seconds or self._stop.wait(_SETTLE_LOOK_S):
+                return
 
     def play(self, schedule: Iterable[Due]) -> None:
         """Publish each message when it is due; returns at the end, or soon after ``stop`` is set.
@@ -146,7 +160,7 @@ def replay(options: argparse.Namespace, write: Callable[[str], object]) -> int:
         live = about(files[0]).get("live") == "true"
         player = Player(node, stop, make_clock=live, paced=options.paced)
         player.prepare(due.message for due in schedule(plan))
-        stop.wait(options.delay)
+        player.settle(options.delay)
         while not stop.is_set():
             player.play(schedule(plan))
             if not options.loop:
