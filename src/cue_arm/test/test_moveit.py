@@ -19,6 +19,7 @@ from cue_arm.measure import JointRecord, measure_stroke
 from cue_arm.planner import StrokeRequest
 from cue_arm.push import PushRequest, PushSettings, plan_push
 from cue_arm.scene_check import check_scene
+from cue_arm.search import Search
 from cue_arm.settings import StrokeSettings
 from cue_core import Shot, TableModel
 from cue_core.errors import UnknownNameError
@@ -35,7 +36,7 @@ def fake(robot: RobotConfig, table: TableModel) -> FakeMoveIt:
 
 @pytest.fixture(scope="module")
 def moveit(robot: RobotConfig, table: TableModel, fake: FakeMoveIt) -> MoveItBackend:
-    return MoveItBackend(robot, table, api=fake)
+    return MoveItBackend(robot, table, search=Search(rolls=(0.0,), ways=2), api=fake)
 
 
 def test_a_stroke_passes_the_envelope_and_meets_the_ball_as_asked(moveit: MoveItBackend) -> None:
