@@ -173,6 +173,9 @@ class ArmNode(Node):
             velocities = np.array(msg.velocity, float)[order] if len(msg.velocity) else None
         except (ValueError, IndexError):
             return  # of another robot, or without positions
+        if not np.all(np.isfinite(positions)) or (velocities is not None and not np.all(np.isfinite(velocities))):
+            self._health.error("joint_states are not finite")
+            return  # as good as silence, which stops a moving arm
         self._health.tick("joint states")
         self._watchdog.heard("joint_states", self._now())
         back = self._situation.add_joints(stamp_to_seconds(msg.header.stamp), positions, velocities)

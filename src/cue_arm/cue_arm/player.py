@@ -330,10 +330,11 @@ class Player:
             text = self._judge(code, text, touched, None)
         finally:
             self.executing = False
+        if code != ArmCode.NONE:
+            return code, text, touched
         since = self._now() - _SEEN_BEFORE
         patience = self._executor.patience.state
-        seen = self._situation.wait(lambda: self._situation.seen_since(since, push.ball_id), patience, interrupt)
-        if code == ArmCode.NONE and not seen:
+        if not self._situation.wait(lambda: self._situation.seen_since(since, push.ball_id), patience):
             return ArmCode.NO_BALL, f"ball {push.ball_id} was not seen after the push", touched
         return code, text, touched
 

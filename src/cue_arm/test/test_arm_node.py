@@ -385,6 +385,14 @@ def test_a_stop_breaks_off_and_holds_until_enabled(arm: ArmNode, bench: Bench) -
     assert bench.play(shot()).error_code == 0
 
 
+def test_joint_states_that_are_no_numbers_are_not_believed(arm: ArmNode, bench: Bench) -> None:
+    before = arm._situation.newest_joints()
+    bench.stamp += 0.1
+    bench.say_joints(np.full(6, np.nan), np.zeros(6))
+    assert bench.play(shot()).error_code == 0
+    assert before is not None and np.all(np.isfinite(arm._situation.joints_since(before[0]).positions))
+
+
 def test_an_arm_that_hears_nothing_stops(arm: ArmNode, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.hold_at = 0.2
     handle = bench.send(shot())
