@@ -187,8 +187,8 @@ def _pushes(parts: list[Any], data: dict[str, Any], rows: list[Row], detail: dic
             "mm",
             1e3 * LIMITS["push_p90_m"],
             note=f"{len(ends)} pushes of 10 to 30 cm in {np.mean(strokes):.1f} strokes each, median "
-            f"{1e3 * np.median(ends):.2g}, largest {1e3 * ends.max():.2g} mm; {refused} more refused before the arm moved; "
-            f"given up {len(said)}",
+            f"{1e3 * np.median(ends):.2g}, largest {1e3 * ends.max():.2g} mm; {refused} more refused before the arm "
+            f"moved; given up {len(said)}",
         )
     )
 
