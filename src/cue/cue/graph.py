@@ -28,6 +28,9 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
+DDS_SETTINGS = "FASTDDS_DEFAULT_PROFILES_FILE"
+"""Environment variable that names Fast DDS's settings; other middlewares do not read it."""
+
 
 class RunFolderError(CueError):
     """The run folder cannot be made or written."""
@@ -152,7 +155,7 @@ _LOG_LEVEL = Argument(
 _RECORD = ("none", "topics", "images")
 _SESSION = (
     Argument("table", "small", "name in config/tables, or the path of a table file"),
-    Argument("planner", "offline", "what chooses the shots", choices=("offline",)),
+    Argument("planner", "offline", "what chooses the shots; llm needs a key", choices=("offline", "llm")),
     Argument("instruction", "Calibrate the twin of this table.", "one sentence; it is recorded with the run"),
     Argument("shots", "12", "strokes of a session, the held-out ones included", "integer", (), 2, 1000),
     Argument("held_out_shots", "5", "of these, played after the last fit only to judge it", "integer", (), 1, 999),
@@ -205,6 +208,14 @@ def _node(package: str, executable: str, values: Mapping[str, Value], **paramete
     )
 
 
+def _publishing_images(process: Process) -> Process:
+    """Return the process with room for images in its shared memory, unless the user has settings of Fast DDS."""
+    if os.environ.get(DDS_SETTINGS):
+        return process
+    settings = {DDS_SETTINGS: str(share() / "config" / "fastdds.xml")}
+    return replace(process, environment={**process.environment, **settings})
+
+
 def _rviz(values: Mapping[str, Value], use_sim_time: bool) -> Process:
     return Process(
         package="rviz2",
@@ -235,8 +246,9 @@ def _session(values: Mapping[str, Value], run_dir: str, sim: bool) -> list[Proce
     planning: dict[str, Any] = {} if sim else {"backend": values["backend"]}
     if not sim and values["markers"]:
         seen["markers"] = os.path.abspath(os.path.expanduser(str(values["markers"])))
+    tracker = _node("cue_perception", "tracker", values, table=table, robot=robot, lockstep=lockstep, **seen, **common)
     nodes = [
-        _node("cue_perception", "tracker", values, table=table, robot=robot, lockstep=lockstep, **seen, **common),
+        _publishing_images(tracker),
         _node("cue_sim", "twin", values, table=table, **common),
         _node("cue_identify", "fitter", values, **common),
         _node("cue_arm", "arm", values, robot=robot, follow_joint_trajectory=action, **planning, **common),
@@ -265,7 +277,7 @@ def _build_sim_world(values: Mapping[str, Value]) -> Graph:
     common: dict[str, Any] = {"run_dir": run_dir, "seed": values["seed"], "use_sim_time": True}
     pace: dict[str, Any] = {"lockstep": values["lockstep"]}
     world = _node("cue_sim", "world", values, **files, **pace, real_time_factor=values["real_time_factor"], **common)
-    camera = _node("cue_sim", "camera_sim", values, **files, **pace, **common)
+    camera = _publishing_images(_node("cue_sim", "camera_sim", values, **files, **pace, **common))
     if values["headless"] and not os.environ.get("MUJOCO_GL"):
         camera = replace(camera, environment={**camera.environment, "MUJOCO_GL": "egl"})
     score = _node("cue_sim", "score", values, **files, **common)
@@ -283,7 +295,7 @@ def _build_real_table(values: Mapping[str, Value]) -> Graph:
         "cue_perception", "camera", values, source=values["camera"], calibration=calibration, use_sim_time=False
     )
     viewers = [] if values["headless"] else [_rviz(values, use_sim_time=False)]
-    return Graph("real_table", run_dir, (camera, *_session(values, run_dir, sim=False), *viewers))
+    return Graph("real_table", run_dir, (_publishing_images(camera), *_session(values, run_dir, sim=False), *viewers))
 
 
 def _build_rviz(values: Mapping[str, Value]) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -9,18 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
 from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
-from std_srvs.srv import Trigger
+from sensor_msgs.msg import Image as RosImage
+from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
 from cue_agent.agent_peers_node import RosPeers, execution_from_msg
-from cue_agent.config import AgentConfig
+from cue_agent.config import LLM, AgentConfig
 from cue_agent.journal import Journal
+from cue_agent.llm.config import LlmConfig
+from cue_agent.llm.limits import Person
+from cue_agent.llm.pilot import Pilot, make_provider
 from cue_agent.peers import (
     Code,
     Prediction,
@@ -42,9 +48,10 @@ from cue_core.ros.conversions import (
     table_header,
 )
 from cue_core.ros.diagnostics import Health
+from cue_core.ros.images import image_to_bgr
 from cue_core.ros.node import run_node
 from cue_core.ros.params import declare
-from cue_core.ros.qos import LATCHED, RECORDS, STATES_LATCHED
+from cue_core.ros.qos import IMAGES_SHOWN, LATCHED, RECORDS, STATES_LATCHED
 from cue_core.ros.shot_markers import predicted_shot_markers
 from cue_core.shots import Shot
 from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters
@@ -68,6 +75,9 @@ class AgentNode(Node):
         if config.robot and not Path(config.robot).is_file():
             raise CueError(f"robot file {config.robot} does not exist")
         self._planner = make_planner(config.planner)
+        self._llm = declare(self, LlmConfig, "llm")
+        self._person = Person(self._log)
+        self._image: RosImage | None = None
         self._journal = Journal(config.run_dir)
         self._busy = threading.Lock()
         self.time_reset = ""
@@ -93,6 +103,11 @@ class AgentNode(Node):
         self.fit_client: ActionClient = ActionClient(
             self, IdentifyParameters, "identify_parameters", callback_group=group
         )
+        self._pilot: Pilot | None = None
+        if config.planner == LLM:
+            self._pilot = self._make_pilot()
+            self.create_subscription(RosImage, "camera/image_raw", self._on_image, IMAGES_SHOWN)
+            self.create_service(SetBool, "approve_shot", self._on_approval, callback_group=group)
         self._server = ActionServer(
             self,
             Calibrate,
@@ -109,6 +124,22 @@ class AgentNode(Node):
         self.publish_status(Status("stopped", "waiting for a goal", 0, 0, 0, float("nan")))
         if self._journal.unfinished:
             self.get_logger().info("the run folder holds an unfinished session, which the next goal resumes")
+
+    def _make_pilot(self) -> Pilot:
+        simulated = bool(self.get_parameter("use_sim_time").value)
+        provider = make_provider(self._llm, os.environ)
+        return Pilot(self._llm, provider, self._person, simulated, self._newest_image)
+
+    def _on_image(self, msg: RosImage) -> None:
+        self._image = msg
+
+    def _newest_image(self) -> np.ndarray | None:
+        return None if self._image is None else image_to_bgr(self._image)
+
+    def _on_approval(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        response.success = self._person.answer(request.data)
+        response.message = "" if response.success else "no stroke waits for approval"
+        return response
 
     def _execute(self, goal: Any) -> Calibrate.Result:
         if not self._busy.acquire(blocking=False):
@@ -128,7 +159,7 @@ class AgentNode(Node):
         try:
             peers = RosPeers(self, goal)
             make_reach = reach_of(self.config.robot, peers.progress, self.config.run_dir)
-            session = Session(self.config, peers, self._planner, self._journal, make_reach, self._log)
+            session = Session(self.config, peers, self._planner, self._journal, make_reach, self._log, self._pilot)
             result = session.run(Goal(request.instruction, request.shots, request.held_out_shots))
             session.delivered()
         except CueError as error:  # the run folder cannot be written, the robot file is malformed

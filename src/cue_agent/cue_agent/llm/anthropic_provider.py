@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import threading
 import time
@@ -24,6 +25,7 @@ from cue_agent.llm.conversation import Conversation, Ending, Why
 from cue_agent.llm.limits import Usage
 from cue_agent.llm.registry import LimitError, Reply
 from cue_agent.llm.transcript import without
+from cue_core.errors import CueError
 
 KEY = "ANTHROPIC_API_KEY"
 WEB_SEARCH = "web_search_20250305"
@@ -34,6 +36,10 @@ _PAUSE_S = 0.1
 _KEY_REFUSED = (401, 402, 403)
 _PASSING = ("overloaded_error", "rate_limit_error", "api_error", "timeout_error")
 _TOO_LONG = "prompt is too long"
+
+
+# At its lowest level the SDK logs whole requests; what a run says must not depend on ANTHROPIC_LOG.
+logging.getLogger("anthropic").setLevel(logging.WARNING)
 
 
 class _LostError(Exception):
@@ -220,12 +226,12 @@ class AnthropicProvider:
     def _runner(self, client: anthropic.Anthropic, conversation: Conversation, calls: _Calls) -> Any:
         config = conversation.config
         tools: list[Any] = [_Tool(d, conversation, calls) for d in conversation.registry.definitions()]
-        if config.web_domains:
+        if config.domains:
             tools.append(
                 {
                     "type": WEB_SEARCH,
                     "name": "web_search",
-                    "allowed_domains": list(config.web_domains),
+                    "allowed_domains": list(config.domains),
                     "max_uses": config.web_searches,
                 }
             )
@@ -265,12 +271,13 @@ class AnthropicProvider:
                     conversation.progress(f"the model: {' '.join(words.split())[:300]}")
                     words = ""
             message = stream.get_final_message()
+        except CueError:
+            raise
         except Exception as error:
             if late.is_set():
                 raise _LostError(f"the model did not end its answer within {config.answer_timeout:g} s") from None
-            if isinstance(error, (AssertionError, ValueError, RuntimeError)) or type(error).__module__.startswith(
-                "httpx"
-            ):
+            broken = isinstance(error, (AssertionError, ValueError, RuntimeError))
+            if broken or type(error).__module__.startswith("httpx"):
                 raise _LostError(f"the model's answer broke off: {type(error).__name__}") from None
             raise
         finally:
@@ -280,7 +287,7 @@ class AnthropicProvider:
         content = [_plain(b) for b in message.content]
         conversation.heard(content, message.stop_reason, _usage(message.usage, time.monotonic() - begin))
         calls.waiting = [
-            (b["id"], b["name"], json.dumps(b["input"], sort_keys=True)) for b in content if b["type"] == "tool_use"
+            (b.id, b.name, json.dumps(b.input, sort_keys=True)) for b in message.content if b.type == "tool_use"
         ]
         return message
 
@@ -293,9 +300,10 @@ class AnthropicProvider:
         if response is None:
             return
         known = conversation.registry.tools
-        for block, result in zip(
-            (b for b in message.content if b.type == "tool_use"), response["content"], strict=True
-        ):
+        if calls.raised is not None:
+            raise calls.raised
+        asked = [b for b in message.content if b.type == "tool_use"]
+        for block, result in zip(asked, response["content"], strict=True):
             if block.name not in known:
                 reply = conversation.run(block.id, block.name, block.input)
                 result["content"], result["is_error"] = reply.text, True
@@ -315,10 +323,7 @@ class AnthropicProvider:
         if status == 413 or _TOO_LONG in text:
             return self._shrink(conversation)
         # An error within a stream comes with status 200.
-        lost = (
-            status in (408, 409, 429) or status >= 500 or kind in ("overloaded_error", "rate_limit_error", "api_error")
-        )
-        if lost or kind == "timeout_error":
+        if status in (408, 409, 429) or status >= 500 or kind in _PASSING:
             raise _LostError(f"the model is not available: {text}", _retry_after(error))
         raise _EndedError(Why.REJECTED, f"the request is refused: {text}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cue_core.errors import CueError
 from cue_core.settings import check_settings, setting
@@ -41,10 +41,7 @@ class LlmConfig:
         120_000, "of a conversation that are sent at most; then old parts are summarised", low=4000, high=10**7
     )
     images: int = setting(4, "newest pictures that are kept in the conversation", low=0, high=100)
-    web_domains: list[str] = field(
-        default_factory=list,
-        metadata={"description": "that the provider's web search may look at; empty = no search", "unit": "1"},
-    )
+    web_domains: str = setting("", "that the provider's web search may look at, with commas; empty = no search")
     web_searches: int = setting(5, "of one answer", low=1, high=50)
     approval: str = setting("auto", "of strokes by a person: every, first, never; auto = first, never in simulation")
     approval_timeout: float = setting(
@@ -72,3 +69,8 @@ class LlmConfig:
                 raise CueError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")
         if not self.model.strip():
             raise CueError("model is empty; allowed is a name that the provider knows")
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Return the domains that may be searched."""
+        return tuple(d.strip() for d in self.web_domains.split(",") if d.strip())

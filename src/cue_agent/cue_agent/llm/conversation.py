@@ -55,7 +55,8 @@ class Conversation:
         config: limits.
         over: True when the model has nothing more to do.
         check: raises when the session should not go on.
-        progress: takes a line for people.
+        progress: takes a line for people, which says what is being done.
+        log: takes a line for people, which is kept.
         summary: tells what happened so far, for what is left out of a long conversation.
     """
 
@@ -67,6 +68,7 @@ class Conversation:
     over: Callable[[], bool]
     check: Callable[[], None]
     progress: Callable[[str], None]
+    log: Callable[[str], None]
     summary: Callable[[], str]
     shrunk: int = 0
 
@@ -110,7 +112,7 @@ class Conversation:
     def trouble(self, text: str) -> None:
         """Write down and tell what went wrong."""
         self.transcript.write("trouble", text=text)
-        self.progress(text)
+        self.log(text)
 
 
 def _brief(arguments: Any) -> str:

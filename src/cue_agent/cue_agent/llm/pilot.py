@@ -95,6 +95,7 @@ class Pilot:
             work.over,
             session.peers.check,
             session.progress,
+            session.log,
             lambda: SUMMARY.format(standing=json.dumps(work.standing()), notes=json.dumps(work.transcript.notes)),
         )
         if not conversation.transcript.lines:

@@ -1,7 +1,7 @@
 """A stand-in for the Messages API on loopback: it answers by a script, as JSON or stream, and makes faults to order.
 
 It is as strict as the real one about what tests could get wrong: version and key in the headers, the fields of the
-body, roles that take turns, a result for each call in the very next message and before other content.
+body, a result for each call in the very next message and before other content.
 
 ``python -m cue_agent.llm.scripted_server`` serves the rule-based player of :mod:`cue_agent.llm.rules`.
 """
@@ -134,8 +134,6 @@ def fault_of(body: Any) -> str:
         kinds = [b.get("type") for b in blocks]
         if results and "tool_result" in kinds[len(results) :]:
             return f"messages.{n}: tool_result blocks come before all other content"
-        if n and message["role"] == messages[n - 1]["role"]:
-            return f"messages.{n}: roles must alternate"
         open_calls = [b["id"] for b in blocks if b.get("type") == "tool_use"]
     return "" if not open_calls else "the last message has calls without results"
 

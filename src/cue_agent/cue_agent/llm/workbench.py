@@ -80,7 +80,7 @@ _RUN = """
 ulimit -v {memory}; ulimit -t {cpu}; ulimit -f {blocks}; ulimit -u {processes} 2>/dev/null || true; ulimit -c 0
 {python} -I -B /bench/stage/start.py
 code=$?
-tar -cf - *.png >&3 2>/dev/null || true
+tar -cf /proc/self/fd/$CUE_PICTURES *.png 2>/dev/null || true
 exit $code
 """
 
@@ -166,13 +166,8 @@ class Workbench:
                 processes=_PROCESSES,
                 python=_quoted(sys.executable),
             )
-            content: dict[str, str | bytes] = {
-                "main.py": code,
-                "start.py": _START,
-                "run.sh": run,
-                "skills/__init__.py": "",
-                **self.files,
-            }
+            content: dict[str, str | bytes] = {**self.files, "skills/__init__.py": ""}
+            content |= {"main.py": code, "start.py": _START, "run.sh": run}
             content |= {f"skills/{name}.py": text for name, text in modules.items()}
             for name, text in content.items():
                 (stage / name).write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
@@ -191,15 +186,14 @@ class Workbench:
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": "/bench/work",
             "LANG": "C.UTF-8",
+            "CUE_PICTURES": str(tar.fileno()),
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "MPLBACKEND": "agg",
             "MPLCONFIGDIR": "/bench/work",
         }
-        # The third file is the pictures', whatever its number is here.
-        shell = ["/bin/sh", "-c", f'exec "$@" 3>&{tar.fileno()}', "sh", *words]
         process = subprocess.Popen(
-            shell,
+            words,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
