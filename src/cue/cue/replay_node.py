@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import signal
 import struct
 import threading
@@ -17,8 +18,10 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 
+from cue.graph import DDS_SETTINGS
 from cue.recording import Recorded, about, need_recordings, repair
 from cue.replay import Due, ReplayPlan, inputs_of, schedule
+from cue.resources import share
 from cue.ros_topics_node import message_class, qos_from_text
 from cue_core.errors import CueError
 from cue_core.ros.conversions import seconds_to_stamp
@@ -152,6 +155,7 @@ def replay(options: argparse.Namespace, write: Callable[[str], object]) -> int:
         only += inputs_of(options.inputs_of)
     pause = math.inf if options.longest_pause is None else options.longest_pause
     plan = ReplayPlan(run, options.rate, options.start, pause, only)
+    os.environ.setdefault(DDS_SETTINGS, str(share() / "config" / "fastdds.xml"))
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -94,6 +94,17 @@ def test_recorder_and_display_are_there_when_asked_for(prefix):
     assert real["display"].parameters["driver"] is True
 
 
+def test_who_publishes_images_has_room_for_them(prefix, monkeypatch):
+    name = "FASTDDS_DEFAULT_PROFILES_FILE"
+    monkeypatch.delenv(name, raising=False)
+    sim, real = by_name(SIM_WORLD.graph({})), by_name(REAL_TABLE.graph({}))
+    assert {n for n, p in sim.items() if name in p.environment} == {"camera_sim", "tracker"}
+    assert {n for n, p in real.items() if name in p.environment} == {"camera", "tracker"}
+    assert sim["tracker"].environment[name].endswith("config/fastdds.xml")
+    monkeypatch.setenv(name, "of_the_user.xml")
+    assert not any(name in p.environment for p in SIM_WORLD.graph({}).processes)
+
+
 def test_a_run_folder_is_not_used_twice(prefix, tmp_path):
     first = SIM_WORLD.graph({})
     first.prepare()
