@@ -63,6 +63,13 @@ def _replay(options: argparse.Namespace) -> int:
     return replay(options, print)
 
 
+def _agent(options: argparse.Namespace) -> int:
+    from cue.agent_page import write_agent_page
+
+    print(write_agent_page(options.run))
+    return 0
+
+
 def _fit(options: argparse.Namespace) -> int:
     from cue.fit_command import fit_command
 
@@ -169,6 +176,10 @@ def _parser() -> argparse.ArgumentParser:
     report = add("report", _report, "write the report of a run")
     report.add_argument("run", help="run folder")
     report.add_argument("--picture", default="", metavar="FILE", help="write an overview as PNG instead")
+
+    agent = add("agent", _agent, "'cue agent replay RUN': write a language model's session as a page")
+    agent.add_argument("act", choices=("replay",), help="write agent.html: what it was told, thought and did")
+    agent.add_argument("run", help="run folder")
 
     status = add("status", _status, "show the health of a running graph: its nodes, how fast they are, what is wrong")
     status.add_argument("--namespace", default="", help="of the graph (default: all)")
