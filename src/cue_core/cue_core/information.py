@@ -1,7 +1,7 @@
 r"""What seeing a shot is worth, from its information matrix and what is known before it; numpy alone.
 
-With C the covariance of the d parameters and M the information of a shot about them, the covariance expected after it is
-:math:`C' = (C^{-1} + M)^{-1}`, whatever comes out: the model is linear and Gaussian (Chaloner & Verdinelli 1995).
+With C the covariance of the d parameters and M the information of a shot about them, the covariance expected after it
+is :math:`C' = (C^{-1} + M)^{-1}`, whatever comes out: the model is linear and Gaussian (Chaloner & Verdinelli 1995).
 
 Not every parameter matters. Of a goal G, tr(G C) is the mean square of the error that ignorance of the parameters
 causes in what is to be predicted, and
@@ -9,8 +9,8 @@ causes in what is to be predicted, and
 .. math:: g = \tfrac12 \log \frac{\operatorname{tr}(G C)}{\operatorname{tr}(G C')}
 
 the gain [nat] towards it: by how many e-folds the root mean square error falls. It is L-optimality (Atkinson, Donev &
-Tobias 2007, section 10.5), A-optimality for the linear goal :math:`G^{1/2} \theta` (Chaloner & Verdinelli, section 2.2).
-D-optimality, :func:`expected_gain`, also chases parameters that matter for nothing.
+Tobias 2007, section 10.5), A-optimality for the linear goal :math:`G^{1/2} \theta` (Chaloner & Verdinelli, section
+2.2). D-optimality, :func:`expected_gain`, also chases parameters that matter for nothing.
 """
 
 from __future__ import annotations
