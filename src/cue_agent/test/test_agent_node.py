@@ -23,10 +23,13 @@ from cue_core.arm_codes import ArmCode
 rclpy = pytest.importorskip("rclpy")
 from action_msgs.msg import GoalStatus  # noqa: E402
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor  # noqa: E402
+from std_srvs.srv import SetBool  # noqa: E402
 
 from cue_agent import peers as peers_module  # noqa: E402
 from cue_agent.agent_node import AgentNode  # noqa: E402
 from cue_agent.fake_graph_node import FakeGraphNode  # noqa: E402
+from cue_agent.llm.rules import RulePlayer  # noqa: E402
+from cue_agent.llm.scripted_server import ScriptedServer  # noqa: E402
 from cue_core.errors import CueError  # noqa: E402
 from cue_msgs.action import Calibrate, ExecuteShot, IdentifyParameters  # noqa: E402
 
@@ -144,6 +147,29 @@ def test_whole_session_that_starts_late(graph, tmp_path):
     assert phases >= {"reconstruct", "strike", "fit", "validate", "stopped"}
     _, again = g.send(shots=2, held_out_shots=5)
     assert g.result(again).result.error_code == Code.INVALID_GOAL
+
+
+def test_a_language_model_explores_and_a_person_approves(graph, tmp_path, monkeypatch):
+    with ScriptedServer(RulePlayer(workbench=False)) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-planted")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        g = graph(planner="llm", **{"llm.approval": "first", "llm.approval_timeout": 60.0})
+        approve = g.fake.create_client(SetBool, "approve_shot")
+        assert approve.wait_for_service(10.0)
+
+        def answer():
+            future = approve.call_async(SetBool.Request(data=True))
+            spin_until(future.done, 10, "answer of approve_shot")
+            return future.result().success
+
+        assert not answer(), "nothing waits for approval yet"
+        _, future = g.send(instruction="explain it", shots=3, held_out_shots=1)
+        spin_until(answer, 30, "a stroke that waits for approval")
+        result = g.result(future).result
+        assert result.error_code == Code.NONE, result.error_msg
+    assert server.faulty == [] and set(server.keys) == {"sk-planted"}
+    assert json.loads((tmp_path / "summary.json").read_text())["taken_over_by_offline"] == ""
+    assert len(g.fake.peers.struck) == 3
 
 
 @pytest.mark.parametrize("call", ["strike", "fit"])
@@ -291,10 +317,10 @@ def test_kill_during_a_stroke_never_strikes_twice(graph, tmp_path, finishes):
         second.wait()
 
 
-def test_language_model_planner_is_refused():
-    rclpy.init(args=["--ros-args", "-p", "planner:=llm"], domain_id=80)
+def test_an_unknown_planner_is_refused():
+    rclpy.init(args=["--ros-args", "-p", "planner:=best"], domain_id=80)
     try:
-        with pytest.raises(CueError, match="llm is not part of this version; available are offline"):
+        with pytest.raises(CueError, match="planner is 'best'; available are offline"):
             AgentNode()
     finally:
         rclpy.shutdown()

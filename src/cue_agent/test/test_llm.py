@@ -2,8 +2,10 @@
 
 import json
 import logging
+import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +20,11 @@ from cue_agent.llm.scripted_server import Call, Fault, Say, ScriptedServer, even
 from cue_agent.peers import Code, SessionEndedError
 from cue_agent.planners import make_planner
 from cue_agent.reach import GeometricReach
+from cue_agent.rehearsal import Rehearsal
 from cue_agent.session import Goal, Session
 from cue_agent.testing import FakePeers
 from cue_core.shot_log import read_lines
+from cue_sim.world_config import WorldConfig
 
 SECRET = "sk-test-PLANTED-0123456789"
 SMALL = {"candidates": 4, "shortlist": 1, "drawn": 2, "finalists": 0, "goal_shots": 1}
@@ -409,3 +413,31 @@ def test_the_server_streams_what_it_answers():
     assert "".join(blocks[1, "text_delta"]) == said.text
     assert json.loads("".join(blocks[2, "input_json_delta"])) == {"image": True}
     server._server.server_close()
+
+
+@pytest.mark.slow
+def test_a_rehearsal_with_the_real_twin_and_fitter_by_tools_alone(tmp_path):
+    world = WorldConfig.load(str(Path(__file__).parents[3] / "config" / "worlds" / "hidden.yaml"), 4)
+    peers, player = Rehearsal(world, GeometricReach(world.table), real=True), RulePlayer()
+    result, _, _ = play(
+        tmp_path,
+        player,
+        peers,
+        Goal("explain this table", 10, 4),
+        settings={"candidates": 128, "shortlist": 16, "fit_evaluations": 6000, "reserve_shots": 1, "spare_shots": 2},
+        workbench=True,
+    )
+    assert ended_well(result, peers) and not taken_over(tmp_path), result.message
+    assert result.calibrated_rest_error < result.unfitted_rest_error
+    assert {"run_python", "save_skill", "residuals", "held_out_check"} <= player.used
+
+
+@pytest.mark.network
+@pytest.mark.skipif(not os.environ.get(KEY), reason=f"needs {KEY}")
+def test_live_a_session_with_the_real_model(tmp_path):
+    peers = FakePeers()
+    pilot = Pilot(LlmConfig(money=2.0, workbench=False), AnthropicProvider(os.environ))
+    config = AgentConfig(run_dir=str(tmp_path), planner="llm", **SMALL)
+    live = Session(config, peers, make_planner("llm"), Journal(tmp_path), GeometricReach, pilot=pilot)
+    result = live.run(LONG)
+    assert ended_well(result, peers) and not taken_over(tmp_path), result.message
