@@ -28,7 +28,7 @@ def rail_boxes(table: TableModel) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         sign = 1.0 if name in ("north", "east") else -1.0
         low, high = -out, out.copy()
         low[axis], high[axis] = sorted((sign * (half[axis] + back), sign * out[axis]))
-        boxes[f"{name} rail"] = _box(low, high, top)
+        boxes[f"{name} rail" if table.pocketless else f"{name} outer rail"] = _box(low, high, top)
     if table.pocketless:
         return boxes
     for cushion in table.cushions:

@@ -38,6 +38,7 @@ class StrokeSettings:
         0.010, "between the end of the tip's motion and the next ball's stop", "m", 0.0, 0.1
     )
     ball_gain: float = setting(1.9, "fastest cue ball speed per tip speed, for a ball that comes back", "1", 1.0, 2.0)
+    least_gain: float = setting(1.5, "slowest cue ball speed per tip speed, struck at its centre", "1", 1.0, 2.0)
     largest_elevation: float = setting(0.75, "of the cue", "rad", 0.0, 1.2)
 
     def __post_init__(self) -> None:

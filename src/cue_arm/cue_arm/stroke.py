@@ -15,6 +15,12 @@ from cue_core.table import TableModel
 
 _JERK_SHARE = 0.2
 """Share of a speed ramp in which the acceleration rises, and again in which it falls."""
+_THROUGH, _TOUCHING = 0.001, 0.002
+"""The tip keeps its speed past the contact for what a ball's place may be off [m], and while tip and ball touch [s]."""
+_FREE_AFTER = 0.016
+"""When the tip must be free of the ball [s after the contact]: the end of a shaft that was pushed aside swings back."""
+_SLIDING = 2.5
+"""Largest deceleration of a ball that slides [m/s^2]: cloths have coefficients up to about 0.25."""
 PEAK = 1 / (1 - _JERK_SHARE)
 """Largest acceleration of a ramp, in units of its mean."""
 
@@ -73,7 +79,7 @@ class SpeedProfile:
             speed=speed,
             ramp_up=max(steepest / settings.tip_acceleration, settings.shortest_ramp),
             lead=settings.lead,
-            through=settings.through,
+            through=min(settings.through, _THROUGH + _TOUCHING * speed),
             ramp_down=max(steepest / settings.tip_braking, settings.shortest_brake / share),
         )
 
@@ -151,6 +157,7 @@ class TipPath:
         hover: height above the stroke at both ends [m].
         lower_time, settle_time, rise_time: [s].
         share: of the settings' tip acceleration that the profile uses.
+        tip_radius: of the tip's sphere [m].
     """
 
     contact: np.ndarray
@@ -161,6 +168,7 @@ class TipPath:
     settle_time: float
     rise_time: float
     share: float = 1.0
+    tip_radius: float = 0.0
 
     @classmethod
     def of(
@@ -193,6 +201,7 @@ class TipPath:
             settle_time=settings.settle_time,
             rise_time=settings.rise_time,
             share=share,
+            tip_radius=tip_radius,
         )
 
     @property
@@ -270,6 +279,7 @@ def check_aftermath(
     Raises:
         CollisionError: naming the tip and what would meet it.
     """
+    _check_parting(shot, table, path, settings)
     diameter = 2 * table.ball_radius
     along = np.array([math.cos(shot.azimuth), math.sin(shot.azimuth)])
     run_out = path.profile.run_out + settings.ball_clearance
@@ -299,3 +309,29 @@ def check_aftermath(
             raise CollisionError(
                 "cue tip", "cue ball", f"again: it comes back from a cushion {1e3 * free:.0f} mm ahead"
             )
+
+
+def _check_parting(shot: Shot, table: TableModel, path: TipPath, settings: StrokeSettings) -> None:
+    """Refuse a stroke whose tip stays beside the ball: struck off its centre a ball leaves hardly faster than the tip.
+
+    A ball struck at b radii from its centre by a heavy cue gets 1 / (1 + 2.5 b^2) of the speed of a central blow.
+
+    Raises:
+        CollisionError: naming tip and ball.
+    """
+    offset = math.hypot(shot.side_offset, shot.vertical_offset)
+    speed = settings.least_gain * shot.speed / (1.0 + 2.5 * offset**2)
+    need = (table.ball_radius + path.tip_radius) * (1.0 - math.sqrt(1.0 - offset**2))
+    rest = path.profile.duration - path.profile.contact_time
+    times = np.linspace(_FREE_AFTER, max(rest, _FREE_AFTER + 0.02), 16)
+    lost = max(2 / 7 - 5 / 7 * shot.vertical_offset, 0.0) * speed  # until it rolls
+    slows = np.minimum(times, lost / _SLIDING)
+    ball = speed * times - 0.5 * _SLIDING * slows**2 - _SLIDING * slows * (times - slows)
+    tip = path.profile.at(path.profile.contact_time + times)[0]
+    gap = float((ball - tip).min())
+    if gap < need:
+        raise CollisionError(
+            "cue tip",
+            "cue ball",
+            f"again: struck {offset:.2f} radii off its centre at {shot.speed:.2f} m/s it leaves too slowly",
+        )

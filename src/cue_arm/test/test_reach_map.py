@@ -87,6 +87,9 @@ def test_rails_leave_the_pockets_open(table: TableModel) -> None:
     assert inside(0.2, edge + 0.005) and not inside(0.0, edge + 0.005)
     assert inside(0.0, edge + 0.5 * table.rail_width)
     assert inside(0.04, edge + 0.005)  # the jaw
+    end = table.length / 2
+    assert inside(end + 0.005, 0.0) and not inside(end + 0.005, edge - 0.005)
+    assert inside(end + 0.5 * table.rail_width, edge - 0.005) and len(boxes) == 10
     closed = rail_boxes(replace(table, corner_mouth=0.0, side_mouth=0.0))
     assert sorted(closed) == ["east rail", "north rail", "south rail", "west rail"]
 

@@ -110,6 +110,17 @@ def test_a_near_cushion_that_returns_the_cue_ball_is_refused(table: TableModel) 
     aftermath(Shot("s", 0.5, math.pi / 2), np.array([0.1, -0.1]), table, [])  # the tip is up in time
 
 
+def test_a_stroke_whose_ball_stays_beside_the_tip_is_refused(table: TableModel) -> None:
+    ball = np.array([-0.2, 0.0])
+    with pytest.raises(
+        CollisionError, match=r"again: struck 0.41 radii off its centre at 0.19 m/s it leaves too slowly"
+    ):
+        aftermath(Shot("s", 0.19, 0.0, side_offset=0.28, vertical_offset=0.3), ball, table, [])
+    aftermath(Shot("s", 0.8, 0.0, side_offset=0.28), ball, table, [])
+    for speed in (0.05, 0.2, 1.0):
+        aftermath(Shot("s", speed, 0.0), ball, table, [])
+
+
 def test_more_elevation_than_the_arm_plays_is_refused(table: TableModel) -> None:
     with pytest.raises(UnreachableError, match=r"elevation is 0.900 rad, the arm plays 0 to 0.750"):
         path_of(Shot("s", 0.5, 0.0, elevation=0.9), np.zeros(2), table)
