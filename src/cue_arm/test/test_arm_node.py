@@ -23,6 +23,7 @@ from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64
 from std_srvs.srv import SetBool, Trigger
 
 from cue_arm.arm_node import ArmNode
@@ -32,7 +33,7 @@ from cue_arm.trajectory import JointTrajectory
 from cue_core import BallState, Motion, Shot, TableModel
 from cue_core.arm_codes import ArmCode
 from cue_core.ros.conversions import ball_to_msg, seconds_to_stamp, shot_to_msg, stamp_to_nanoseconds, table_to_msg
-from cue_core.ros.qos import LATCHED, STATES_LATCHED
+from cue_core.ros.qos import LATCHED, STATES, STATES_LATCHED
 from cue_msgs.action import ExecuteShot, PushBall
 from cue_msgs.msg import BallStateArray, ShotExecution, TableInfo
 from cue_sim.robot import RobotConfig
@@ -62,6 +63,7 @@ class Bench(Node):
         self.accept, self.failure, self.hold_at, self.plays = True, "", 2.0, True
         self.release = threading.Event()
         self.then: Callable[[], None] = lambda: None
+        self.pace = 1.0
         self.goals: list[Any] = []
         self.held = threading.Event()
         self.executions: list[ShotExecution] = []
@@ -95,6 +97,7 @@ class Bench(Node):
         self.accept, self.failure, self.hold_at, self.plays = True, "", 2.0, True
         self.release.clear()
         self.then = lambda: None
+        self.pace = 1.0
         self.held.clear()
         self.executions.clear()
         self.feedback.clear()
@@ -124,11 +127,12 @@ class Bench(Node):
             np.array([p.velocities for p in points]),
             np.array([p.accelerations for p in points]),
         )
-        times = np.arange(1, int(trajectory.duration / JOINT_STATE_PERIOD) + 2) * JOINT_STATE_PERIOD
-        for time_since, q, v in zip(times, *sample(trajectory, times), strict=True):
+        count = int(trajectory.duration / self.pace / JOINT_STATE_PERIOD) + 2
+        times = np.arange(1, count) * JOINT_STATE_PERIOD
+        for time_since, q, v in zip(times, *sample(trajectory, times, self.pace), strict=True):
             if not self.plays:
                 break
-            if time_since > self.hold_at * trajectory.duration:
+            if time_since * self.pace > self.hold_at * trajectory.duration:
                 self.held.set()
                 spin_until(lambda: goal.is_cancel_requested or self.release.is_set(), 20.0, "a cancel or a release")
                 self.hold_at = 2.0
@@ -383,6 +387,22 @@ def test_a_stop_breaks_off_and_holds_until_enabled(arm: ArmNode, bench: Bench) -
     assert refused.error_code == ArmCode.STOPPED and "arm/enable" in refused.error_msg
     bench.switch(True)
     assert bench.play(shot()).error_code == 0
+
+
+def test_a03_a_reported_speed_slider_is_told_with_the_shot(arm: ArmNode, bench: Bench) -> None:
+    slider = bench.create_publisher(Float64, "speed_scaling_state_broadcaster/speed_scaling", STATES)
+    spin_until(lambda: slider.get_subscription_count() > 0, 5.0, "the arm to listen to the slider")
+    slider.publish(Float64(data=80.0))
+    spin_until(lambda: arm._player.scaling == 0.8, 5.0, "80 %")
+    bench.pace = 0.8
+    result = bench.play(shot())
+    assert (result.error_code, result.struck) == (0, True)
+    assert result.achieved.tip_speed == pytest.approx(0.4, rel=0.01)
+    assert result.error_msg == "slowed to 80% of the planned pace, the robot reports 80%"
+    assert bench.executions[-1].pace == pytest.approx(0.8, rel=0.02)
+    slider.publish(Float64(data=100.0))
+    spin_until(lambda: arm._player.scaling == 1.0, 5.0, "100 %")
+    bench.destroy_publisher(slider)
 
 
 def test_joint_states_that_are_no_numbers_are_not_believed(arm: ArmNode, bench: Bench) -> None:
