@@ -62,6 +62,9 @@ class Pilot(Protocol):
     def wanted(self, state: SessionState) -> bool:
         """Tell whether it has still a say."""
 
+    def refuses(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> str:
+        """Return why a person does not want a stroke of the session's own rules, empty = they do not mind."""
+
     def explore(self, session: Session) -> None:
         """Explore until no more is to be explored, else call :meth:`Session.hand_over`."""
 
@@ -274,6 +277,11 @@ class Session:
             if stop is not None:
                 self.decide(stop)
                 return
+        if self._pilot is not None:
+            shot = option.candidate.shot(self._journal.next_shot_id())
+            why = self._pilot.refuses(shot, option.reason, len(state.used()), self._peers.check)
+            if why:
+                raise SessionEndedError(Code.CANCELED, f"shot {shot.shot_id} was not approved: {why}")
         self.play(option, step.role, step.slot, step.rank, choice)
 
     def play(self, option: Option, role: str, slot: int, rank: int, choice: Choice) -> None:

@@ -337,7 +337,7 @@ def test_held_out_shots_cannot_be_spent_on_exploring(tmp_path):
     assert roles.count("held_out") >= 1
 
 
-@pytest.mark.parametrize(("mode", "asked"), [("every", 3), ("first", 1), ("never", 0)])
+@pytest.mark.parametrize(("mode", "asked"), [("every", 4), ("first", 1), ("never", 0)])
 def test_a_person_approves_strokes(tmp_path, mode, asked):
     waiting = threading.Event()
     person = Person(lambda _text: waiting.set())
@@ -362,8 +362,10 @@ def test_a_person_approves_strokes(tmp_path, mode, asked):
 
 def test_without_approval_nothing_moves(tmp_path):
     script = in_turn(Say("", (strike(),)), Fault(400))
-    _, _, server = play(tmp_path, script, person=Person(), approval="first", approval_timeout=0.1)
+    result, peers, server = play(tmp_path, script, person=Person(), approval="first", approval_timeout=0.1)
     assert "limit approval" in text_of(results_of(server.requests[1])[0])
+    assert result.code == Code.CANCELED and "not approved" in result.message, "the offline planner needs it, too"
+    assert peers.struck == []
 
 
 def test_a_cancelled_session_ends_in_the_middle_of_a_conversation(tmp_path):
@@ -396,7 +398,7 @@ def test_a_long_conversation_is_cut_and_stays_sound(tmp_path):
     assert any("Earlier parts" in json.dumps(r["messages"]) for r in server.requests)
     for request in server.requests:
         images = [i for m in request["messages"] for b in m["content"] for i in b.get("content", []) if "source" in i]
-        assert len(images) <= 1
+        assert len(images) <= 2
 
 
 def test_the_server_streams_what_it_answers():

@@ -11,7 +11,7 @@ from cue_agent.config import AgentConfig
 from cue_agent.journal import Journal
 from cue_agent.llm.anthropic_provider import AnthropicProvider
 from cue_agent.llm.config import LlmConfig
-from cue_agent.llm.context import keep, tokens_of
+from cue_agent.llm.context import Window, tokens_of
 from cue_agent.llm.fields import ArgumentError, Many, Number, Record, Text, Whole
 from cue_agent.llm.limits import Ledger, Usage
 from cue_agent.llm.pilot import Pilot
@@ -251,12 +251,24 @@ def test_what_is_sent_of_a_long_conversation_keeps_calls_and_results_together():
         return [{"role": "assistant", "content": [thought, call]}, {"role": "user", "content": [result]}]
 
     parts = [[{"role": "user", "content": [{"type": "text", "text": "the task"}]}], *(part(n) for n in range(20))]
-    whole, dropped = keep(parts, 10**6, 100, "short")
-    assert not dropped and len(whole) == 41 and whole[1]["content"][0]["type"] == "thinking"
-    sent, dropped = keep(parts, 4000, 2, "in short: much")
-    assert dropped and tokens_of(sent) < 4000
-    assert [m["role"] for m in sent] == ["user", "assistant"] * (len(sent) // 2) + ["user"] * (len(sent) % 2)
-    assert sent[0]["content"][0]["text"] == "the task" and sent[0]["content"][1]["text"] == "in short: much"
+    whole = Window(10**6, 100)
+    whole.fit(parts, lambda: "in short: much")
+    sent = whole.messages(parts)
+    assert len(sent) == 41 and sent[1]["content"][0]["type"] == "thinking"
+
+    window, cuts = Window(8000, 2), []
+    for n in range(1, 21):
+        window.fit(parts[: n + 1], lambda: "in short: much")
+        sent = window.messages(parts[: n + 1])
+        cuts.append((window.cut, window.faded))
+        assert tokens_of(sent) <= 8000 and [m["role"] for m in sent] == ["user", "assistant"] * (len(sent) // 2) + [
+            "user"
+        ]
+        assert sent[0]["content"][0]["text"] == "the task"
+        pictures = [i for m in sent for b in m["content"] for i in b.get("content", []) if i["type"] == "image"]
+        assert min(n, 2) <= len(pictures) <= 4 or window.cut
+    assert len(set(cuts)) < 14, "requests in a row begin alike"
+    assert sent[0]["content"][1]["text"] == "in short: much"
     for asked, answered in zip(sent[1::2], sent[2::2], strict=True):
         assert [b["id"] for b in asked["content"]] == [b["tool_use_id"] for b in answered["content"]]
 

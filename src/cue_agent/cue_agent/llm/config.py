@@ -40,7 +40,7 @@ class LlmConfig:
     context_tokens: int = setting(
         120_000, "of a conversation that are sent at most; then old parts are summarised", low=4000, high=10**7
     )
-    images: int = setting(4, "newest pictures that are kept in the conversation", low=0, high=100)
+    images: int = setting(4, "newest pictures that are sent at least; at most twice as many", low=0, high=100)
     web_domains: str = setting("", "that the provider's web search may look at, with commas; empty = no search")
     web_searches: int = setting(5, "of one answer", low=1, high=50)
     approval: str = setting("auto", "of strokes by a person: every, first, never; auto = first, never in simulation")

@@ -8,10 +8,12 @@ from enum import Enum
 from typing import Any, Protocol
 
 from cue_agent.llm.config import LlmConfig
-from cue_agent.llm.context import Message, keep
+from cue_agent.llm.context import Message, Window
 from cue_agent.llm.limits import Ledger, Usage
 from cue_agent.llm.registry import Registry, Reply
 from cue_agent.llm.transcript import Transcript
+
+_MOST_SHRUNK = 3
 
 
 class Why(Enum):
@@ -72,21 +74,25 @@ class Conversation:
     summary: Callable[[], str]
     shrunk: int = 0
 
+    def __post_init__(self) -> None:
+        """Begin with all of the conversation."""
+        self._window = Window(self.config.context_tokens, self.config.images)
+
     def messages(self) -> list[Message]:
         """Return what the next request says."""
-        most = self.config.context_tokens >> self.shrunk
-        messages, _ = keep(self.transcript.exchanges(), most, self.config.images, self.summary())
-        return messages
+        parts = self.transcript.exchanges()
+        self._window.fit(parts, self.summary)
+        return self._window.messages(parts)
 
     def outgrown(self) -> bool:
-        """Tell whether the conversation became longer than what is sent of it."""
-        most = self.config.context_tokens >> self.shrunk
-        return keep(self.transcript.exchanges(), most, self.config.images, "")[1]
+        """Tell whether the conversation became too long to be sent as it was."""
+        return self._window.outgrown(self.transcript.exchanges())
 
     def shrink(self) -> bool:
         """Send half as much from now on; False when that is not possible any more."""
         self.shrunk += 1
-        return self.shrunk <= 3
+        self._window.most //= 2
+        return self.shrunk <= _MOST_SHRUNK
 
     def heard(self, content: list[dict[str, Any]], stop: str, usage: Usage) -> None:
         """Take in an answer."""

@@ -190,14 +190,8 @@ class Approval:
     approver: Approver
     timeout: float = 600.0
 
-    def check(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> None:
-        """Ask where it is needed.
-
-        Raises:
-            LimitError: the stroke must not be played.
-        """
+    def refuses(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> str:
+        """Ask where it is needed; return why the stroke must not be played, empty = it may."""
         if self.mode == "never" or (self.mode == "first" and played > 0):
-            return
-        why = self.approver.ask(shot, text, self.timeout, check)
-        if why:
-            raise LimitError("approval", f"shot {shot.shot_id} was not played: {why}")
+            return ""
+        return self.approver.ask(shot, text, self.timeout, check)

@@ -30,6 +30,7 @@ from cue_agent.llm.workspace import Workspace
 from cue_agent.session import Session
 from cue_core.errors import CueError
 from cue_core.shot_log import append_line
+from cue_core.shots import Shot
 
 BLOCKED = "blocked.jsonl"
 _MOST_BLOCKED = 2000  # characters of arguments that are kept
@@ -74,6 +75,10 @@ class Pilot:
     def wanted(self, state: SessionState) -> bool:
         """Tell whether the model has still a say in this session."""
         return not state.taken_over
+
+    def refuses(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> str:
+        """Return why a person does not want a stroke that the session itself chose, empty = they do not mind."""
+        return self._approval.refuses(shot, text, played, check)
 
     def explore(self, session: Session) -> None:
         """Let the model explore until it is over, else hand over; a restarted session goes on where it was.

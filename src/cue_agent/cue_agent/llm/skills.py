@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cue_agent.llm.transcript import FOLDER
 from cue_agent.llm.workbench import Run, Workbench
-from cue_core.errors import CueError, FileFormatError
+from cue_core.errors import CueError
 from cue_core.files import write_atomically
 
 NAME = r"[a-z][a-z0-9_]{0,39}"
@@ -41,8 +41,8 @@ class Skills:
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
                 skill = Skill(data["name"], int(data["version"]), data["about"], data["code"], data["check"])
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise FileFormatError(path, f"is no skill: {error}") from None
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # a damaged file is no skill, and no reason to end a session
             if skill.name not in self._kept or self._kept[skill.name].version < skill.version:
                 self._kept[skill.name] = skill
 

@@ -223,7 +223,9 @@ class _Shots:
             if not ok:
                 raise LimitError("reach", why)
         text = f"{played.speed:.2f} m/s, {math.degrees(played.azimuth):.0f} degrees; {reason}"
-        work.approval.check(played.shot("next"), text, len(work.state.used()), work.session.peers.check)
+        why = work.approval.refuses(played.shot("next"), text, len(work.state.used()), work.session.peers.check)
+        if why:
+            raise LimitError("approval", f"the stroke was not played: {why}")
         if work.state.due:
             work.decide(Action.SHOOT, reason)
         work.session.play(option, EXPLORE, len(work.state.used(EXPLORE)), work.state.tried_in_slot, choice)
