@@ -22,7 +22,7 @@ def envelope(backend: MinkBackend) -> Envelope:
 
 @pytest.fixture(scope="module")
 def honest(backend: MinkBackend) -> list[JointTrajectory]:
-    shots = (Shot("a", 0.5, 0.4), Shot("b", 1.0, 0.9), Shot("c", 0.25, -2.0, side_offset=0.3))
+    shots = (Shot("a", 0.5, 0.4), Shot("b", 1.0, 0.9), Shot("c", 0.25, -2.0, side_offset=0.2))
     return [
         backend.plan(StrokeRequest(shot, np.array([-0.1, 0.05]), {}, backend.robot.home)).trajectory for shot in shots
     ]
