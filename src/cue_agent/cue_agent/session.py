@@ -117,6 +117,11 @@ class Session:
         """Return the run folder, empty = none."""
         return self._journal.run_dir
 
+    @property
+    def phase(self) -> str:
+        """Return the present phase, empty before the first."""
+        return self._phase
+
     def log(self, text: str) -> None:
         """Write a line for people."""
         self._log(text)
@@ -138,7 +143,7 @@ class Session:
             return SessionResult.from_dict(state.result)
         try:
             if state.stopped is None and not state.attempts:  # else a stroke may still be under way
-                self._enter("reconstruct", "looking for the table and the balls")
+                self.enter("reconstruct", "looking for the table and the balls")
                 self._peers.scene()
             self._evidence.remember(state)
             while True:
@@ -165,7 +170,7 @@ class Session:
 
     def _explore_with(self, pilot: Pilot) -> None:
         state = self._state
-        self._enter("choose", "the model explores")
+        self.enter("choose", "the model explores")
         pilot.explore(self)
         if self._explores(next_step(state, self._config)) and not state.taken_over:
             self.hand_over("the model stopped")
@@ -202,7 +207,8 @@ class Session:
             planner=self._planner.name,
         )
 
-    def _enter(self, phase: str, text: str) -> None:
+    def enter(self, phase: str, text: str) -> None:
+        """Begin a phase, unless it is the present one, and tell what is being done."""
         if phase != self._phase:
             self._journal.write("phase", phase=phase)
             self._phase = phase
@@ -238,7 +244,7 @@ class Session:
         self._tell(f"decided: {judgement.action.value.replace('_', ' ')}, {judgement.reason}")
 
     def _roll_back(self, revision: int) -> None:
-        self._enter("fit", f"returning to revision {revision}")
+        self.enter("fit", f"returning to revision {revision}")
         result = self._peers.roll_back(revision)
         if result.estimate is not None:
             self.estimates[result.estimate.revision] = result.estimate
@@ -249,7 +255,7 @@ class Session:
         self._tell(result.message or f"revision {revision} is in use again, as revision {new}")
 
     def _refine_perception(self) -> None:
-        self._enter("reconstruct", "having the table and the balls looked for anew")
+        self.enter("reconstruct", "having the table and the balls looked for anew")
         problem = self._peers.refine_perception()
         if not problem:
             self._peers.scene()  # waits until they are found
@@ -260,7 +266,7 @@ class Session:
         state = self._state
         probing = step.role == EXPLORE and step.slot < self._config.probes
         phase = "validate" if step.role == HELD_OUT else ("probe" if probing else "choose")
-        self._enter(phase, f"choosing shot {len(state.used()) + 1} of {state.shots}")
+        self.enter(phase, f"choosing shot {len(state.used()) + 1} of {state.shots}")
         option, choice = self._option(step)
         if option is None:
             reason = "no playable shot is left"
@@ -403,7 +409,7 @@ class Session:
         if attempt.role != EXPLORE:
             self._tell(f"striking {text}")
         else:
-            self._enter("strike", text)
+            self.enter("strike", text)
         result = self._peers.strike(shot, resumed)
         record = None
         if result.struck or result.code in (ArmCode.NONE, ArmCode.ALREADY_STRUCK):
@@ -470,7 +476,7 @@ class Session:
                 reason=step.why,
             )
         fit = state.fits[-1]
-        self._enter("fit", f"fitting {len(fit.shot_ids)} shots" + (", the last fit" if fit.final else ""))
+        self.enter("fit", f"fitting {len(fit.shot_ids)} shots" + (", the last fit" if fit.final else ""))
         request = FitRequest(
             fit.shot_ids, fit.seed, fit.evaluations, fit.held_out_ids, () if fit.terms else step.parameters, fit.terms
         )
@@ -494,7 +500,7 @@ class Session:
         self._tell(result.message or "fitted")
 
     def _judged(self) -> Judged:
-        self._enter("validate", "scoring the held-out shots")
+        self.enter("validate", "scoring the held-out shots")
         return self._evidence.judged(self._state)
 
     def _close(self, step: Stop, judged: Judged) -> SessionResult:
@@ -522,7 +528,7 @@ class Session:
             calibrated_along_track_error=calibrated["along_track_error_m"],
         )
         self._journal.write("result", result=_plain(result.to_dict()))
-        self._enter("stopped", reason)
+        self.enter("stopped", reason)
         return result
 
 

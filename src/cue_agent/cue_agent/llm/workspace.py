@@ -76,6 +76,8 @@ class Workspace:
         Raises:
             LimitError: the cue ball is gone.
         """
+        if self.session.phase != "choose":
+            self.session.enter("choose", "the model explores")
         found = self.session.context(EXPLORE, len(self.state.used(EXPLORE)), turn)
         if found is None:
             raise LimitError("cue_ball", "the cue ball is not in play; nothing can be struck")
