@@ -16,8 +16,18 @@ _WIDTH = 960
 _MARGIN = 40
 _CLOTH, _RAIL, _INK, _PAPER = (96, 122, 60), (40, 60, 90), (20, 20, 20), (250, 250, 250)
 _SEEN, _PREDICTED = (255, 255, 255), (60, 200, 255)
-_COLOURS = {0: (245, 245, 245), 1: (30, 200, 240), 2: (190, 80, 30), 3: (40, 40, 210), 4: (130, 40, 90)}
-_OTHERS = ((30, 120, 240), (60, 130, 40), (30, 30, 120), (30, 30, 30))
+_COLOURS = (
+    (245, 245, 245),
+    (30, 200, 240),
+    (190, 80, 30),
+    (40, 40, 210),
+    (130, 40, 90),
+    (30, 120, 240),
+    (60, 130, 40),
+    (30, 30, 120),
+    (30, 30, 30),
+)
+"""Of the cue ball and balls 1 to 8, BGR; 9 to 15 are like 1 to 7."""
 
 
 def png_of(image: np.ndarray) -> bytes:
@@ -57,7 +67,7 @@ class _Canvas:
 
     def ball(self, ball_id: int, position: np.ndarray) -> None:
         radius = max(int(self.table.ball_radius * self.scale), 3)
-        colour = _COLOURS.get(ball_id) or _OTHERS[ball_id % len(_OTHERS)]
+        colour = _COLOURS[ball_id if ball_id < len(_COLOURS) else ball_id % len(_COLOURS) + 1]
         cv2.circle(self.image, self.at(position), radius, colour, -1, cv2.LINE_AA)
         cv2.circle(self.image, self.at(position), radius, _INK, 1, cv2.LINE_AA)
         self.text(str(ball_id), position, (radius + 2, -radius))
