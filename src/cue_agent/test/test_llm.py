@@ -97,6 +97,7 @@ def test_a_whole_session_by_tools_alone(whole):
     assert any("the model: I look at the table" in s.text for s in peers.statuses), "answers are told as they come"
     request = server.requests[-1]
     assert request["stream"] and request["model"] == "claude-opus-5-5" and "thread" not in request
+    assert request["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert request["cache_control"] == request["system"][0]["cache_control"] == {"type": "ephemeral"}
     assert "explain this table" in request["system"][0]["text"]
     summary = json.loads((folder / "summary.json").read_text())
@@ -377,6 +378,18 @@ def test_a_cancelled_session_ends_in_the_middle_of_a_conversation(tmp_path):
 
     result, peers, _ = play(tmp_path, script, peers)
     assert result.code == Code.CANCELED and peers.struck == []
+
+
+def test_a_cancel_ends_an_answer_that_does_not_end(tmp_path):
+    peers = FakePeers()
+
+    def script(_request):
+        peers.cancelled = True
+        return Fault(drip=True)
+
+    begin = time.monotonic()
+    result, peers, _ = play(tmp_path, script, peers)
+    assert result.code == Code.CANCELED and peers.struck == [] and time.monotonic() - begin < 20
 
 
 def test_an_error_of_ours_is_no_answer_to_the_model(tmp_path):

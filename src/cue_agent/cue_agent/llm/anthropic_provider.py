@@ -105,6 +105,37 @@ def _blocks(reply: Reply) -> list[dict[str, Any]]:
     return found
 
 
+class _Watch:
+    """Closes a stream that goes on too long, or whose session was cancelled.
+
+    A server that sends a byte now and then is never silent, and its pings do not reach who reads the stream.
+    """
+
+    def __init__(self, stream: Any, conversation: Conversation) -> None:
+        self.why: Exception | None = None
+        self._stream, self._conversation, self._ended = stream, conversation, threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        most = self._conversation.config.answer_timeout
+        end = time.monotonic() + most
+        while not self._ended.wait(_PAUSE_S):
+            try:
+                self._conversation.check()
+            except CueError as error:
+                self.why = error
+            if time.monotonic() > end:
+                self.why = _LostError(f"the model did not end its answer within {most:g} s")
+            if self.why is not None:
+                self._stream.close()
+                return
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
 class AnthropicProvider:
     """See the module."""
 
@@ -237,6 +268,7 @@ class AnthropicProvider:
             )
         system: list[Any] = [{"type": "text", "text": conversation.system, "cache_control": {"type": "ephemeral"}}]
         messages: list[Any] = conversation.messages()
+        thinking: Any = {"type": "adaptive", "display": config.thinking} if config.thinking else anthropic.omit
         return client.beta.messages.tool_runner(
             model=config.model,
             max_tokens=config.answer_tokens,
@@ -246,27 +278,21 @@ class AnthropicProvider:
             messages=messages,
             tools=tools,
             stream=True,
+            thinking=thinking,
             thread=False,  # the transcript is what counts, not a copy of it elsewhere
         )
 
     def _read(self, stream: Any, conversation: Conversation, calls: _Calls) -> Any:
         """Read one answer to its end and write it down."""
-        config, begin = conversation.config, time.monotonic()
-        late = threading.Event()
-
-        def give_up() -> None:  # a server that sends a byte now and then is never silent
-            late.set()
-            stream.close()
-
-        timer = threading.Timer(config.answer_timeout, give_up)
-        timer.daemon = True
-        timer.start()
+        begin = time.monotonic()
+        watch = _Watch(stream, conversation)
         try:
             words = ""
             for event in stream:
-                conversation.check()
                 if event.type == "text":
                     words += event.text
+                elif event.type == "thinking":
+                    words += event.thinking
                 elif event.type == "content_block_stop" and words.strip():
                     conversation.progress(f"the model: {' '.join(words.split())[:300]}")
                     words = ""
@@ -274,14 +300,15 @@ class AnthropicProvider:
         except CueError:
             raise
         except Exception as error:
-            if late.is_set():
-                raise _LostError(f"the model did not end its answer within {config.answer_timeout:g} s") from None
+            if watch.why is not None:
+                raise watch.why from None
             broken = isinstance(error, (AssertionError, ValueError, RuntimeError))
             if broken or type(error).__module__.startswith("httpx"):
                 raise _LostError(f"the model's answer broke off: {type(error).__name__}") from None
             raise
         finally:
-            timer.cancel()
+            watch.end()
+        conversation.check()
         if message.stop_reason is None:
             raise _LostError("the model's answer broke off")
         content = [_plain(b) for b in message.content]

@@ -8,6 +8,7 @@ from cue_core.errors import CueError
 from cue_core.settings import check_settings, setting
 
 PROVIDERS = ("anthropic",)
+THINKING = ("summarized", "omitted", "")
 APPROVALS = ("auto", "every", "first", "never")
 
 
@@ -20,7 +21,10 @@ class LlmConfig:
 
     provider: str = setting("anthropic", f"of the model: {', '.join(PROVIDERS)}")
     model: str = setting("claude-opus-5-5", "name of the model as the provider has it")
-    answer_tokens: int = setting(12_000, "of one answer at most", low=256, high=128_000)
+    answer_tokens: int = setting(24_000, "of one answer at most, thoughts included", low=256, high=128_000)
+    thinking: str = setting(
+        "summarized", "how thoughts are shown: summarized, omitted; empty = a model that has no adaptive thinking"
+    )
     turns: int = setting(200, "answers of a session", low=1, high=100_000)
     calls: int = setting(400, "tool calls of a session", low=1, high=100_000)
     tokens: int = setting(4_000_000, "read and written in a session, cached ones included", low=1000, high=10**9)
@@ -64,6 +68,7 @@ class LlmConfig:
         for name, value, allowed in (
             ("provider", self.provider, PROVIDERS),
             ("approval", self.approval, APPROVALS),
+            ("thinking", self.thinking, THINKING),
         ):
             if value not in allowed:
                 raise CueError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")
