@@ -62,7 +62,7 @@ class Pilot(Protocol):
     def wanted(self, state: SessionState) -> bool:
         """Tell whether it has still a say."""
 
-    def refuses(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> str:
+    def refuses(self, session: Session, shot: Shot, text: str) -> str:
         """Return why a person does not want a stroke of the session's own rules, empty = they do not mind."""
 
     def explore(self, session: Session) -> None:
@@ -285,7 +285,7 @@ class Session:
                 return
         if self._pilot is not None:
             shot = option.candidate.shot(self._journal.next_shot_id())
-            why = self._pilot.refuses(shot, option.reason, len(state.used()), self._peers.check)
+            why = self._pilot.refuses(self, shot, option.reason)
             if why:
                 raise SessionEndedError(Code.CANCELED, f"shot {shot.shot_id} was not approved: {why}")
         self.play(option, step.role, step.slot, step.rank, choice)

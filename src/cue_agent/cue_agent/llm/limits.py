@@ -190,8 +190,19 @@ class Approval:
     approver: Approver
     timeout: float = 600.0
 
-    def refuses(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> str:
-        """Ask where it is needed; return why the stroke must not be played, empty = it may."""
+    def refuses(
+        self, shot: Shot, text: str, played: int, check: Callable[[], None], tell: Callable[[str], None]
+    ) -> str:
+        """Ask where it is needed; return why the stroke must not be played, empty = it may.
+
+        Args:
+            shot: to be played.
+            text: for the person.
+            played: count of strokes of the session so far.
+            check: raises when the session should not go on.
+            tell: takes a line for people.
+        """
         if self.mode == "never" or (self.mode == "first" and played > 0):
             return ""
+        tell(f"waiting for a person to approve (service approve_shot): {text}")
         return self.approver.ask(shot, text, self.timeout, check)

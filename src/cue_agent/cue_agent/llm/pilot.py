@@ -8,6 +8,7 @@ was, and no shot is struck twice.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -76,9 +77,11 @@ class Pilot:
         """Tell whether the model has still a say in this session."""
         return not state.taken_over
 
-    def refuses(self, shot: Shot, text: str, played: int, check: Callable[[], None]) -> str:
+    def refuses(self, session: Session, shot: Shot, text: str) -> str:
         """Return why a person does not want a stroke that the session itself chose, empty = they do not mind."""
-        return self._approval.refuses(shot, text, played, check)
+        told = f"{shot.speed:.2f} m/s, {math.degrees(shot.azimuth):.0f} degrees; {text}"
+        played = len(session.state.used())
+        return self._approval.refuses(shot, told, played, session.peers.check, session.progress)
 
     def explore(self, session: Session) -> None:
         """Let the model explore until it is over, else hand over; a restarted session goes on where it was.

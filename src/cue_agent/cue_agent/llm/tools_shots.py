@@ -223,7 +223,9 @@ class _Shots:
             if not ok:
                 raise LimitError("reach", why)
         text = f"{played.speed:.2f} m/s, {math.degrees(played.azimuth):.0f} degrees; {reason}"
-        why = work.approval.refuses(played.shot("next"), text, len(work.state.used()), work.session.peers.check)
+        shot, played_before = played.shot("next"), len(work.state.used())
+        session = work.session
+        why = work.approval.refuses(shot, text, played_before, session.peers.check, session.progress)
         if why:
             raise LimitError("approval", f"the stroke was not played: {why}")
         if work.state.due:
