@@ -26,7 +26,6 @@ from cue_agent.config import LLM, AgentConfig
 from cue_agent.journal import Journal
 from cue_agent.llm.config import LlmConfig
 from cue_agent.llm.limits import Person
-from cue_agent.llm.pilot import Pilot, make_provider
 from cue_agent.peers import (
     Code,
     Prediction,
@@ -34,7 +33,7 @@ from cue_agent.peers import (
 )
 from cue_agent.planners import make_planner
 from cue_agent.reach import reach_of
-from cue_agent.session import Goal, Session
+from cue_agent.session import Goal, Pilot, Session
 from cue_agent.summary import SessionResult
 from cue_agent.watch import Image, Watch
 from cue_core.errors import CueError
@@ -126,9 +125,11 @@ class AgentNode(Node):
             self.get_logger().info("the run folder holds an unfinished session, which the next goal resumes")
 
     def _make_pilot(self) -> Pilot:
+        from cue_agent.llm.pilot import ModelPilot, make_provider  # the SDK takes a second to load
+
         simulated = bool(self.get_parameter("use_sim_time").value)
         provider = make_provider(self._llm, os.environ)
-        return Pilot(self._llm, provider, self._person, simulated, self._newest_image)
+        return ModelPilot(self._llm, provider, self._person, simulated, self._newest_image)
 
     def _on_image(self, msg: RosImage) -> None:
         self._image = msg

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from cue_agent.journal import Journal
 from cue_agent.llm.anthropic_provider import KEY, AnthropicProvider
 from cue_agent.llm.config import LlmConfig
 from cue_agent.llm.limits import Person
-from cue_agent.llm.pilot import Pilot
+from cue_agent.llm.pilot import ModelPilot, make_provider
 from cue_agent.llm.rules import RulePlayer
 from cue_agent.llm.scripted_server import Call, Fault, Say, ScriptedServer, events_of, in_turn
 from cue_agent.peers import Code, SessionEndedError
@@ -46,7 +47,7 @@ def strike(**changes):
 def session(run_dir, server, peers, log=lambda _text: None, person=None, key=SECRET, settings=None, **llm):
     environment = {KEY: key} if key else {}
     provider = AnthropicProvider(environment, server.url if server is not None else "http://127.0.0.1:9")
-    pilot = Pilot(LlmConfig(**{**QUICK, **llm}), provider, person)
+    pilot = ModelPilot(LlmConfig(**{**QUICK, **llm}), provider, person)
     config = AgentConfig(run_dir=str(run_dir), planner="llm", **{**SMALL, **(settings or {})})
     return Session(config, peers, make_planner("llm"), Journal(run_dir), GeometricReach, log, pilot)
 
@@ -451,8 +452,13 @@ def test_a_rehearsal_with_the_real_twin_and_fitter_by_tools_alone(tmp_path):
 @pytest.mark.skipif(not os.environ.get(KEY), reason=f"needs {KEY}")
 def test_live_a_session_with_the_real_model(tmp_path):
     peers = FakePeers()
-    pilot = Pilot(LlmConfig(money=2.0, workbench=False), AnthropicProvider(os.environ))
+    pilot = ModelPilot(LlmConfig(money=2.0, workbench=False), AnthropicProvider(os.environ))
     config = AgentConfig(run_dir=str(tmp_path), planner="llm", **SMALL)
     live = Session(config, peers, make_planner("llm"), Journal(tmp_path), GeometricReach, pilot=pilot)
     result = live.run(LONG)
     assert ended_well(result, peers) and not taken_over(tmp_path), result.message
+
+
+def test_l09_a_provider_whose_package_is_not_there_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cue_agent.llm.anthropic_provider", None)
+    assert "cannot be loaded" in make_provider(LlmConfig(), {KEY: SECRET}).missing()

@@ -14,7 +14,7 @@ from cue_agent.llm.config import LlmConfig
 from cue_agent.llm.context import Window, tokens_of
 from cue_agent.llm.fields import ArgumentError, Many, Number, Record, Text, Whole
 from cue_agent.llm.limits import Ledger, Usage
-from cue_agent.llm.pilot import Pilot
+from cue_agent.llm.pilot import ModelPilot
 from cue_agent.llm.registry import Picture, Registry, Reply, Tool
 from cue_agent.llm.skills import Skills
 from cue_agent.llm.transcript import Transcript
@@ -36,7 +36,7 @@ def desk():
     config = AgentConfig(planner="llm", **SMALL)
     session = Session(config, peers, make_planner("llm"), Journal(""), GeometricReach)
     session._open(Goal("explain", 8, 2))
-    work, registry = Pilot(LlmConfig(), AnthropicProvider({})).desk(session)
+    work, registry = ModelPilot(LlmConfig(), AnthropicProvider({})).desk(session)
     return peers, work, registry
 
 

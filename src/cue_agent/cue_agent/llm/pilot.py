@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from cue_agent.journal import SessionState
-from cue_agent.llm.anthropic_provider import AnthropicProvider
 from cue_agent.llm.config import LlmConfig
-from cue_agent.llm.conversation import Conversation, Provider, Why
+from cue_agent.llm.conversation import Conversation, Ending, Provider, Why
 from cue_agent.llm.limits import Approval, Approver, Ledger, Nobody, RepeatBreaker, Usage
 from cue_agent.llm.prompt import AGAIN, FIRST, SUMMARY, system_prompt
 from cue_agent.llm.registry import Registry, Tool
@@ -37,8 +36,30 @@ BLOCKED = "blocked.jsonl"
 _MOST_BLOCKED = 2000  # characters of arguments that are kept
 
 
+class _Absent:
+    """Stands for a provider whose package is not there."""
+
+    name = "none"
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def missing(self) -> str:
+        return self._problem
+
+    def secrets(self) -> tuple[str, ...]:
+        return ()
+
+    def converse(self, conversation: Conversation) -> Ending:
+        return Ending(Why.KEY, self._problem)
+
+
 def make_provider(config: LlmConfig, environment: Mapping[str, str]) -> Provider:
-    """Return the provider of a configuration."""
+    """Return the provider of a configuration; one whose package is not there says so when it is asked."""
+    try:
+        from cue_agent.llm.anthropic_provider import AnthropicProvider
+    except ImportError as error:
+        return _Absent(f"the package of provider {config.provider} cannot be loaded: {error}")
     return AnthropicProvider(environment)
 
 
@@ -47,7 +68,7 @@ def tools_of(work: Workspace) -> list[Tool]:
     return [*shot_tools(work), *fit_tools(work), *other_tools(work)]
 
 
-class Pilot:
+class ModelPilot:
     """See the module; one serves one run folder."""
 
     def __init__(
