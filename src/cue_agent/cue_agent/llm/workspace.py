@@ -18,10 +18,8 @@ from cue_agent.llm.registry import LimitError
 from cue_agent.llm.skills import Skills
 from cue_agent.llm.transcript import Transcript
 from cue_agent.llm.workbench import Workbench
-from cue_agent.peers import SessionEndedError
 from cue_agent.session import Session
 from cue_agent.steps import Stop, next_step
-from cue_core.errors import CueError
 
 
 @dataclass
@@ -137,18 +135,3 @@ class Workspace:
         """Return why the session ends now, empty = it does not."""
         step = next_step(self.state, self.agent)
         return step.reason if isinstance(step, Stop) else ""
-
-
-def guarded(act: Callable[[], Any]) -> Any:
-    """Return what an act returns; errors of the twin or the table come back as what the model can read.
-
-    Raises:
-        SessionEndedError: the session is over.
-        CueError: what went wrong.
-    """
-    try:
-        return act()
-    except SessionEndedError:
-        raise
-    except (ValueError, KeyError) as error:
-        raise CueError(f"that cannot be worked out: {error}") from None
