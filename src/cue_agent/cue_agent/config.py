@@ -45,6 +45,9 @@ class AgentConfig:
         0.0003, "rest error that the best next shot must be expected to save, to explore further", "m", 0.0, 1.0
     )
     terms_from: int = setting(6, "fitted shots before terms beyond the usual ones are tried", low=2, high=1000)
+    terms_growth: float = setting(
+        1.5, "times as many fitted shots as last time, before they are tried again", low=1.1, high=100.0
+    )
     terms_shots: int = setting(3, "newest shots that must speak for them", low=1, high=100)
     terms_level: float = setting(4.0, "median of their mean squared stated deviations that does", low=1.0, high=1e6)
     drop_factor: float = setting(8.0, "times the usual error, beyond which a fitted shot is dropped", low=1.0, high=1e6)

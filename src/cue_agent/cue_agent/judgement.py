@@ -9,7 +9,8 @@ The rules in order; the first that applies decides.
    it. The logarithm of the ratio of two errors scatters by :data:`CHANCE` from shot to shot, as the fitter's gate has
    it; two standard errors decide.
 4. *Shrink* the set of terms when terms beyond the usual ones do not pay on such shots.
-5. *Enlarge* it when shots keep landing outside what a fitted twin states: parameters cannot mend what a term lacks.
+5. *Enlarge* it when enough shots are there for held-out evidence to choose, when half as many more are, and when shots
+   keep landing outside what a fitted twin states: parameters cannot mend what a term lacks.
 6. *Hold out* a shot that teaches hardly anything, to judge fits with.
 7. *Validate* when shots, wall time or compute for exploration are used up.
 8. *Fit* when a shot was a surprise, when the shots not fitted yet should have taught enough together, or when there are
@@ -219,20 +220,30 @@ def _shrink(state: SessionState, facts: Facts, config: AgentConfig) -> Judgement
 
 
 def _enlarge(state: SessionState, facts: Facts, config: AgentConfig) -> Judgement | None:
-    if any(f.terms for f in state.fits) or len(state.to_fit) < config.terms_from or not state.unfitted:
+    seen, tried = len(state.to_fit), [len(f.shot_ids) for f in state.fits if f.terms]
+    if seen < config.terms_from or not state.unfitted:
         return None
+    levels, traits = _stated(state, config)
+    told = {"levels": levels, "traits": traits, "shots_then": tried}
+    if not tried:
+        # What is missing widens the statements, too, before it shows in them: held-out evidence sees it earlier.
+        return Judgement(Action.ENLARGE, f"{_shots(seen)} can tell whether more terms pay", told)
+    if seen >= config.terms_growth * tried[-1]:
+        return Judgement(Action.ENLARGE, f"{_shots(seen)} may tell more of further terms than {tried[-1]} did", told)
+    if not levels or sorted(levels)[len(levels) // 2] <= config.terms_level or seen < tried[-1] + config.terms_shots:
+        return None
+    off = math.sqrt(sorted(levels)[len(levels) // 2])
+    why = f"half of the last {len(levels)} shots lay {off:.1f} stated deviations off or more"
+    return Judgement(Action.ENLARGE, f"{why}: something is missing in the twin", told)
+
+
+def _stated(state: SessionState, config: AgentConfig) -> tuple[list[float], dict[str, float]]:
+    """Return the levels of the newest shots stated by a fitted twin, none where too few were, and surprising traits."""
     newest = [a for a in state.used(EXPLORE) if a.usable and a.residual is not None and a.revision != NOMINAL]
     stated = [a.residual for a in newest[-config.terms_shots :] if a.residual is not None and a.residual.z2]
-    if len(stated) < config.terms_shots:
-        return None
-    levels = sorted(r.level for r in stated)
-    if levels[len(levels) // 2] <= config.terms_level:
-        return None
-    off = math.sqrt(levels[len(levels) // 2])
-    why = f"half of the last {len(stated)} shots lay {off:.1f} stated deviations off or more"
-    surprising = {t: row["level"] for t, row in state.surprise.to_dict().items() if row["level"] > config.terms_level}
-    told = {"levels": [_round(r.level) for r in stated], "traits": surprising}
-    return Judgement(Action.ENLARGE, f"{why}: something is missing in the twin", told)
+    levels = [round(r.level, 4) for r in stated] if len(stated) == config.terms_shots else []
+    told = {t: row["level"] for t, row in state.surprise.to_dict().items() if row["level"] > config.terms_level}
+    return levels, told
 
 
 def _newest(state: SessionState) -> Attempt | None:

@@ -28,7 +28,7 @@ from cue_agent.testing import FakePeers, small_table
 from cue_core.balls import Visibility
 from cue_core.shots import Shot
 
-CONFIG = AgentConfig(shots=20, held_out_shots=5)
+CONFIG = AgentConfig(shots=20, held_out_shots=5, terms_from=99)
 
 
 class Clock:
@@ -201,31 +201,46 @@ def test_s03_an_estimate_that_predicts_worse_than_the_one_before_is_rolled_back(
     assert story.judge(rivals={}).action is Action.FIT, "the shots since are still to be fitted"
 
 
-def test_terms_are_added_where_outcomes_stay_outside_and_taken_away_where_they_do_not_pay():
-    story = fitted(6)
-    for _ in range(3):
-        story.shot(z=9.0)
-        story.fit()
-    story.shot(z=9.0)
-    found = story.judge()
-    assert found.action is Action.ENLARGE and found.numbers["traits"]["roll"] > 4
-    assert story.step().terms == ("auto",)
-    story.fit(terms=("auto",), parameters=("rolling_friction", "tilt_x"))
-    story.judge()
-    story.shot(z=9.0)
-    assert story.judge(rivals={"s011": (0.01, 0.02)}).action is Action.FIT, "asked for once"
-    assert story.step().parameters == ("rolling_friction", "tilt_x")
+def test_terms_are_tried_when_there_are_shots_to_choose_by_and_taken_away_where_they_do_not_pay():
+    config = replace(CONFIG, terms_from=6)
+    story = fitted(5)
     story.shot()
-    found = story.judge(rivals={"s011": (0.021, 0.02), "s012": (0.02, 0.019)})
-    assert found.action is Action.SHRINK and story.step().parameters == () == story.step().terms
+    assert story.judge(config).action is Action.ENLARGE
+    assert story.step(config).terms == ("auto",)
+    story.fit(terms=("auto",), parameters=("rolling_friction", "tilt_x"))
+    story.judge(config)
+    story.shot(z=9.0)
+    assert story.judge(config, rivals={"s007": (0.01, 0.02)}).action is Action.FIT, "no new evidence yet"
+    assert story.step(config).parameters == ("rolling_friction", "tilt_x")
+    story.shot()
+    found = story.judge(config, rivals={"s007": (0.021, 0.02), "s008": (0.02, 0.019)})
+    assert found.action is Action.SHRINK and story.step(config).parameters == () == story.step(config).terms
+
+
+@pytest.mark.parametrize(("z", "shots"), [(1.0, 9), (9.0, 8)])
+def test_terms_are_tried_again_with_half_as_many_more_shots_or_after_surprises(z, shots):
+    config = replace(CONFIG, terms_from=6, terms_shots=2)
+    story = fitted(6)
+    story.fit(terms=("auto",))
+    story.judge(config)
+    actions = []
+    while len(story.state.to_fit) < shots:
+        story.shot(z=z)
+        actions.append(story.judge(config))
+        story.fit()
+        story.judge(config)
+    assert [a.action is Action.ENLARGE for a in actions] == [False] * (shots - 7) + [True]
+    assert (max(actions[-1].numbers["levels"]) > 4) == (z > 4)
 
 
 def test_a_shot_that_teaches_nothing_judges_fits():
-    story = fitted(7)
+    config, story = replace(CONFIG, terms_from=6), fitted(7)
+    story.fit(terms=("auto",))
+    story.judge(config)
     shot_id = story.shot(gain=0.001)
-    assert story.judge().action is Action.HOLD_OUT and isinstance(story.step(), Judge)
+    assert story.judge(config).action is Action.HOLD_OUT and isinstance(story.step(config), Judge)
     assert shot_id not in story.state.to_fit and story.state.held_back == [shot_id]
-    assert story.judge().action is Action.SHOOT
+    assert story.judge(config).action is Action.SHOOT
 
 
 def test_enough_needs_agreement_and_nothing_to_gain():
