@@ -112,8 +112,10 @@ def test_m01_a_shot_that_finds_no_rest_is_never_a_prediction(monkeypatch):
     twin = Twin(table(), (0, 1))
     balls = [BallState(0, np.array([-0.3, 0.0])), BallState(1, np.array([0.2, 0.1]))]
     estimate = ParameterEstimate.nominal()
-    simulate = Twin.simulate
-    monkeypatch.setattr(Twin, "simulate", lambda self, *a, **k: simulate(self, *a, **{**k, "horizon": 0.5}))
+    for name in ("simulate", "simulate_batch"):
+        whole = getattr(Twin, name)
+        short = lambda self, *a, whole=whole, **k: whole(self, *a, **{**k, "horizon": 0.5})  # noqa: E731
+        monkeypatch.setattr(Twin, name, short)
     path = twin.simulate(moving([[1, 0], [0, 0]], [[-0.3, 0], [0.2, 0.1]]), None)
     assert path.fault is None and "still move after 0.5 s" in rest_fault(path)
     with pytest.raises(TwinFaultError, match=r"still move after 0\.5 s"):
