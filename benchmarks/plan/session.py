@@ -124,7 +124,7 @@ def play(
         "code": int(result.code),
         "ended": journal.state.stopped[1] if journal.state.stopped else result.message,
         "ended_early": told["explored"] < shots and (bool(journal.state.unplayable) or result.code == Code.UNPLAYABLE),
-        "broke": result.code not in (Code.NONE, Code.UNPLAYABLE),
+        "broke": told["explored"] < shots and result.code not in (Code.NONE, Code.UNPLAYABLE),
         **told,
         "decision_s": [round(s, 3) for s in clocked.processor],
         "fit_s": [round(s, 3) for s in peers.fit_seconds],
