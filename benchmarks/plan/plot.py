@@ -73,6 +73,7 @@ def _curves(axes: Axes, title: str, sessions: Sequence[Mapping[str, Any]]) -> No
     axes.axhline(100 * LIMIT, color=_BAD, lw=1, ls="--")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(_PLAIN)
+    axes.yaxis.set_minor_formatter(_PLAIN)
     axes.set_xlim(0, max(s["budget"] for s in sessions) + 0.5)
     axes.grid(alpha=0.25, which="both", lw=0.5)
     for name in _planners(sessions):
