@@ -122,6 +122,25 @@ def reach_fan(stamp: Time, cue_ball: np.ndarray | None, azimuths: np.ndarray, pl
     return MarkerArray(markers=[fan])
 
 
+def reach_heat(stamp: Time, x: np.ndarray, y: np.ndarray, share: np.ndarray) -> Marker:
+    """Return a heat map on the cloth: green where a cue ball can be struck in all directions, red where in none.
+
+    Args:
+        stamp: of the balls.
+        x: (n,) of the cells' centres, evenly spaced [m].
+        y: (m,) likewise [m].
+        share: (n, m) of strokes that the arm can play at a cue ball there, 0..1.
+    """
+    heat = _marker(stamp, "reach_map", 0, Marker.CUBE_LIST, _WHITE)
+    heat.scale.x, heat.scale.y = float(np.ptp(x)) / (len(x) - 1), float(np.ptp(y)) / (len(y) - 1)
+    heat.scale.z = 0.0005
+    for i, j in np.ndindex(share.shape):
+        r, g, b = (float(share[i, j] * good + (1 - share[i, j]) * bad) for good, bad in zip(_GREEN, _RED, strict=True))
+        heat.points.append(Point(x=float(x[i]), y=float(y[j]), z=0.001))
+        heat.colors.append(ColorRGBA(r=r, g=g, b=b, a=0.35))
+    return heat
+
+
 def status_text(status: AgentStatus, table: TableModel) -> MarkerArray:
     """Return what the agent does, written beside the table."""
     text = _marker(status.header.stamp, "status", 0, Marker.TEXT_VIEW_FACING, _WHITE)

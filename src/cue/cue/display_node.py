@@ -21,7 +21,7 @@ from std_msgs.msg import String
 import cue.display_marks_node as draw
 from cue.ros_topics_node import message_class, published, wanted
 from cue.topics import topic
-from cue_arm.reach import Reach
+from cue_arm.reach_map import ReachMap
 from cue_core.balls import BallState
 from cue_core.errors import CueError
 from cue_core.ros import conversions as convert
@@ -130,7 +130,8 @@ class DisplayNode(Node):
         self._last: dict[str, Any] = {}
         self._table: TableModel | None = None
         self._pose: RobotPose | None = None
-        self._reach: Reach | None = None
+        self._reach: ReachMap | None = None
+        self._shares = np.empty((0, 0))
         self._told: dict[str, object] = {}
         self._predicted: tuple[str, dict[int, np.ndarray], Any] | None = None
         self._asked = ""
@@ -285,11 +286,15 @@ class DisplayNode(Node):
             self._out["display/reach"].publish(draw.reach_fan(balls.header.stamp, None, nothing, nothing))
             return
         if self._reach is None:
-            self._reach = Reach(self._robot, table)
+            self._reach = ReachMap.cached(self._robot, table)
+            self._shares = self._reach.share_playable()
         azimuths = np.linspace(-np.pi, np.pi, self._config.directions, endpoint=False)
         others = {ball: position for ball, position in where.items() if ball}
         can = [self._reach.reachable(where[0], float(a), self._config.speed, others)[0] for a in azimuths]
-        self._out["display/reach"].publish(draw.reach_fan(balls.header.stamp, where[0], azimuths, np.array(can)))
+        stamp, reach = balls.header.stamp, self._reach
+        marks = draw.reach_fan(stamp, where[0], azimuths, np.array(can))
+        marks.markers.append(draw.reach_heat(stamp, reach.x, reach.y, self._shares))
+        self._out["display/reach"].publish(marks)
         self._health.tick("display/reach")
 
 

@@ -80,6 +80,14 @@ def test_the_fan_has_a_ray_for_each_direction():
     assert fan.colors[15].r > fan.colors[15].g
 
 
+def test_the_heat_map_is_green_where_all_can_be_played():
+    heat = draw.reach_heat(NOW, np.array([-0.4, 0.0, 0.4]), np.array([-0.2, 0.2]), np.eye(3)[:, :2])
+    assert (heat.scale.x, heat.scale.y) == pytest.approx((0.4, 0.4))
+    assert len(heat.points) == len(heat.colors) == 6
+    green = {(p.x, p.y) for p, c in zip(heat.points, heat.colors, strict=True) if c.g > c.r}
+    assert green == {(-0.4, -0.2), (0.0, 0.2)}
+
+
 def test_the_status_tells_an_error_only_when_there_is_one():
     table = TableModel.load(CONFIG / "tables" / "small.yaml")
     status = AgentStatus(
