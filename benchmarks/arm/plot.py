@@ -49,7 +49,7 @@ def _heat(axes: Axes, known: Any) -> None:
     x, y, rows = np.array(known["x"]), np.array(known["y"]), np.array(known["playable"])
     image = axes.pcolormesh(x, y, rows.T, cmap="viridis", vmin=0.0, vmax=1.0, shading="gouraud")
     axes.set_aspect("equal")
-    axes.set_xlabel("x of the cue ball [m] (0.4 and 0.8 m/s, all directions; the arm stands below)")
+    axes.set_xlabel("x [m] (0.4 and 0.8 m/s, the arm below)")
     axes.set_ylabel("y [m]")
     plt.colorbar(image, ax=axes, fraction=0.025)
 
