@@ -16,7 +16,7 @@ from cue_agent.reach import Reach, playable
 from cue_agent.surprise import Surprise
 from cue_agent.value import Value, evaluate, safe, to_come, worth
 from cue_core.balls import BallState
-from cue_core.shots import Shot, ShotRecord
+from cue_core.shots import Shot
 
 TURNS = 4
 _CHUNK = 8
@@ -33,7 +33,6 @@ class Context:
         slot: count of exploration shots played so far.
         held_out_slot: count of held-out shots played so far.
         revision: of the estimate in use, 0 = unfitted.
-        explained: exploration shots with what the twin predicts for them now.
         twin: predicts shots.
         reach: of the arm.
         turn: how often this choice was made before without an option that worked, below :data:`TURNS`.
@@ -48,7 +47,6 @@ class Context:
     slot: int
     held_out_slot: int
     revision: int
-    explained: Sequence[tuple[ShotRecord, Prediction]]
     twin: Twin
     reach: Reach
     turn: int

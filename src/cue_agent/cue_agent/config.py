@@ -79,12 +79,6 @@ class AgentConfig:
     speed_max: float = setting(1.2, "fastest tip", "m/s", 0.05, 5.0)
     speed_stddev: float = setting(0.01, "relative error of a stroke's speed", low=0.0, high=0.5)
     azimuth_stddev: float = setting(0.005, "error of a stroke's direction", "rad", 0.0, 0.2)
-    nominal_azimuth_stddev: float = setting(
-        0.025, "the same as azimuth_stddev for the unfitted twin, whose cushions are as uncertain", "rad", 0.0, 0.2
-    )
-    nominal_speed_stddev: float = setting(
-        0.15, "the same as speed_stddev for the unfitted twin, whose friction is as uncertain", low=0.0, high=0.5
-    )
     measurement_stddev: float = setting(0.002, "of an observed rest position", "m", 1e-5, 0.1)
     rest_stddev: float = setting(0.01, "of a predicted rest position, beyond the ensemble's", "m", 0.0, 0.5)
     max_cue_pocket: float = setting(

@@ -68,11 +68,6 @@ class Evidence:
         found = self.score(shot_id, revision)
         return math.nan if found is None else found.rest_error
 
-    def explained(self, state: SessionState) -> list[tuple[ShotRecord, Prediction]]:
-        """Return the usable exploration shots with what the revision in use predicts for them."""
-        found = [(i, self.replay(i, state.revision)) for i in state.usable_ids(EXPLORE)]
-        return [(self._records[i], prediction) for i, prediction in found if prediction is not None]
-
     def facts(self, state: SessionState) -> Facts:
         """Gather what a judgement rests on beside the journal."""
         current, before = state.in_use[-1], state.in_use[-2] if len(state.in_use) > 1 else NOMINAL

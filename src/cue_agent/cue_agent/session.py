@@ -358,7 +358,6 @@ class Session:
             slot=len(state.used(EXPLORE)),
             held_out_slot=len(state.used(HELD_OUT)),
             revision=state.revision,
-            explained=self._evidence.explained(state) if role == EXPLORE else (),
             twin=self._peers,
             reach=self._reach_on(scene.table),
             turn=turn,

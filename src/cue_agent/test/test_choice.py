@@ -322,7 +322,6 @@ def context(peers, **changes):
         slot=3,
         held_out_slot=0,
         revision=NOMINAL,
-        explained=(),
         twin=peers,
         reach=GeometricReach(TABLE),
         turn=0,
